@@ -1,0 +1,1 @@
+"""Declarative evaluation of AI agents."""

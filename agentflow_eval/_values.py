@@ -1,0 +1,346 @@
+"""When an actual value is the one that was expected, and what a foreign value looks like as JSON."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import enum
+import json
+import math
+import re
+import unicodedata
+import uuid
+from collections.abc import Iterator, Mapping, Set
+from decimal import Decimal
+from pathlib import PurePath
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from agentflow_eval._files import printable
+
+ArgsMode = Literal["exact", "subset", "ignore"]
+
+_RELATIVE_TOLERANCE = 1e-9
+_DEFAULT_TOL = 1e-6
+_DEEPEST = 64
+_LONGEST_REPR = 2000
+_SHOWN = 120
+
+# Projection to JSON
+
+
+def jsonable(value: Any, depth: int = _DEEPEST) -> Any:
+    """An independent copy of ``value`` made of JSON types only.
+
+    Models and dataclasses become objects, tuples lists, sets sorted lists, dates ISO text, ``Decimal`` a number,
+    bytes base64, enum members their value, NaN and the infinities the texts ``NaN``, ``Infinity`` and ``-Infinity``,
+    keys text, anything else its ``repr``. Text that UTF-8 cannot hold is made visible. Never raises.
+    """
+    kind = type(value)
+    if kind is str:
+        return printable(value)
+    if kind is int or kind is bool or value is None:
+        return value
+    if kind is float:
+        return _finite(value)
+    if depth <= 0:
+        return "<nested too deeply>"
+    if kind is dict:
+        return {_key(key): jsonable(item, depth - 1) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [jsonable(item, depth - 1) for item in value]
+    try:
+        return _foreign(value, depth)
+    except Exception as exc:  # a stranger's object may raise from any method
+        return f"<{kind.__name__}: unreadable, {type(exc).__name__}>"
+
+
+def _finite(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _key(key: Any) -> str:
+    return printable(key if isinstance(key, str) else str(key))
+
+
+def _foreign(value: Any, depth: int) -> Any:
+    if isinstance(value, enum.Enum):
+        return jsonable(value.value, depth - 1)
+    if isinstance(value, str):
+        return printable(str(value))
+    if isinstance(value, float):
+        return _finite(float(value))
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, BaseModel):
+        return jsonable(value.model_dump(), depth - 1)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return jsonable(fields, depth - 1)
+    if isinstance(value, Mapping):
+        return jsonable(dict(value.items()), depth)
+    if isinstance(value, Set):
+        return sorted((jsonable(item, depth - 1) for item in value), key=lambda item: (type(item).__name__, str(item)))
+    if isinstance(value, (list, tuple)):
+        return jsonable(list(value), depth)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(bytes(value)).decode("ascii")
+    if isinstance(value, Decimal):
+        return int(value) if value.is_finite() and value == value.to_integral_value() else _finite(float(value))
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (uuid.UUID, PurePath)):
+        return str(value)
+    return printable(repr(value)[:_LONGEST_REPR])
+
+
+def as_text(value: Any) -> str | None:
+    """An agent's answer as text, or None when there is no answer.
+
+    Text stays text; bytes become ``b64:`` and base64; everything else becomes JSON text.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return printable(str(value))
+    if isinstance(value, (bytes, bytearray)):
+        return "b64:" + base64.b64encode(bytes(value)).decode("ascii")
+    return json.dumps(jsonable(value), ensure_ascii=False)
+
+
+# Matching
+
+
+def mismatch(expected: Any, actual: Any, *, subset: bool = False, path: str = "args") -> str | None:
+    """Why ``actual`` is not what was ``expected``, with the key path; None when it is.
+
+    Type-strict: ``true`` is not ``1``, ``"42"`` is not ``42``; numbers compare by value within a relative 1e-9;
+    text compares after NFC; a missing key is not null. ``subset`` lets objects have further keys.
+    Expected objects with a ``$`` key are matchers: see `matcher_problem`.
+    """
+    if isinstance(expected, dict):
+        if path != "args" and any(isinstance(key, str) and key.startswith("$") for key in expected):
+            return _matcher_mismatch(expected, actual, path, subset)
+        return _object_mismatch(expected, actual, subset, path)
+    return _value_mismatch(expected, actual, subset, path)
+
+
+def _value_mismatch(expected: Any, actual: Any, subset: bool, path: str) -> str | None:
+    expected, actual = _plain(expected), _plain(actual)
+    if isinstance(expected, dict):
+        return _object_mismatch(expected, actual, subset, path)
+    if _kind(expected) != _kind(actual):
+        return f"{path}: expected {shown(expected)}, got {shown(actual)} (type {_kind(actual)}, not {_kind(expected)})"
+    if isinstance(expected, list):
+        return _list_mismatch(expected, actual, subset, path)
+    if isinstance(expected, str):
+        return _text_mismatch(expected, actual, path)
+    same = _same_number(expected, actual) if _kind(expected) == "number" else expected == actual
+    return None if same else f"{path}: expected {shown(expected)}, got {shown(actual)}"
+
+
+def _plain(value: Any) -> Any:
+    if type(value) in (str, int, bool, list, dict) or value is None:
+        return value
+    return jsonable(value)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, (int, float)):
+        return "number"
+    return {str: "string", list: "list", dict: "object"}.get(type(value), type(value).__name__)
+
+
+def _same_number(expected: float, actual: float) -> bool:
+    if expected == actual:
+        return True
+    if isinstance(expected, int) and isinstance(actual, int):
+        return False
+    try:
+        return math.isclose(expected, actual, rel_tol=_RELATIVE_TOLERANCE, abs_tol=0.0)
+    except OverflowError:
+        return False
+
+
+def _text_mismatch(expected: str, actual: str, path: str) -> str | None:
+    if expected == actual:
+        return None
+    if unicodedata.normalize("NFC", expected) == unicodedata.normalize("NFC", actual):
+        return None
+    if _folded(expected) == _folded(actual):
+        return f"{path}: expected {_code_points(expected)}, got {_code_points(actual)} (they only look alike)"
+    return f"{path}: expected {shown(expected)}, got {shown(actual)}"
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _code_points(text: str) -> str:
+    return json.dumps(text[:_SHOWN])
+
+
+def _list_mismatch(expected: list[Any], actual: list[Any], subset: bool, path: str) -> str | None:
+    if len(expected) != len(actual):
+        return (
+            f"{path}: expected {len(expected)} items, got {len(actual)}: "
+            f"expected {shown(expected)}, got {shown(actual)}"
+        )
+    pairs = enumerate(zip(expected, actual, strict=True))
+    return next(
+        (why for i, (want, got) in pairs if (why := mismatch(want, got, subset=subset, path=f"{path}[{i}]"))), None
+    )
+
+
+def _object_mismatch(expected: dict[str, Any], actual: Any, subset: bool, path: str) -> str | None:
+    actual = _plain(actual)
+    if not isinstance(actual, dict):
+        return f"{path}: expected an object, got {shown(actual)} (type {_kind(actual)}, not object)"
+    for key, want in expected.items():
+        if key not in actual:
+            return f"{path}.{key}: missing (expected {shown(want)})"
+        why = mismatch(want, actual[key], subset=subset, path=f"{path}.{key}")
+        if why:
+            return why
+    extra = [] if subset else [key for key in actual if key not in expected]
+    return f"{path}.{extra[0]}: unexpected, got {shown(actual[extra[0]])}" if extra else None
+
+
+def shown(value: Any) -> str:
+    """A value as short JSON text for a message."""
+    text = json.dumps(jsonable(value), ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+# Matchers in expected values
+
+_TYPES = ("string", "number", "integer", "boolean", "list", "object", "null")
+
+
+def _matcher_mismatch(matcher: dict[str, Any], actual: Any, path: str, subset: bool) -> str | None:
+    if "$any" in matcher:
+        return None
+    if "$literal" in matcher:
+        return _literal_mismatch(matcher["$literal"], actual, path)
+    if "$regex" in matcher:
+        return _regex_mismatch(matcher["$regex"], actual, path)
+    if "$approx" in matcher:
+        return _approx_mismatch(matcher, actual, path)
+    if "$type" in matcher:
+        return _type_mismatch(matcher["$type"], actual, path)
+    options = matcher["$in"]
+    if any(mismatch(option, actual, subset=subset, path=path) is None for option in options):
+        return None
+    return f"{path}: expected one of {shown(options)}, got {shown(actual)}"
+
+
+def _literal_mismatch(expected: Any, actual: Any, path: str) -> str | None:
+    """Equality in which ``$`` keys mean themselves."""
+    expected, actual = _plain(expected), _plain(actual)
+    if isinstance(expected, dict) and isinstance(actual, dict) and expected.keys() == actual.keys():
+        keys = expected.keys()
+        return next((w for key in keys if (w := _literal_mismatch(expected[key], actual[key], f"{path}.{key}"))), None)
+    if isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        pairs = enumerate(zip(expected, actual, strict=True))
+        return next((w for i, (want, got) in pairs if (w := _literal_mismatch(want, got, f"{path}[{i}]"))), None)
+    if isinstance(expected, (dict, list)):
+        return f"{path}: expected exactly {shown(expected)}, got {shown(actual)}"
+    return _value_mismatch(expected, actual, False, path)
+
+
+def _regex_mismatch(pattern: str, actual: Any, path: str) -> str | None:
+    if not isinstance(actual, str):
+        return f"{path}: expected a string that matches {shown(pattern)}, got {shown(actual)} (type {_kind(actual)})"
+    if re.fullmatch(pattern, unicodedata.normalize("NFC", actual)):
+        return None
+    return f"{path}: expected a string that matches {shown(pattern)} as a whole, got {shown(actual)}"
+
+
+def _approx_mismatch(matcher: dict[str, Any], actual: Any, path: str) -> str | None:
+    target, tol = matcher["$approx"], matcher.get("tol", _DEFAULT_TOL)
+    if _kind(actual) != "number":
+        return f"{path}: expected a number near {target}, got {shown(actual)} (type {_kind(actual)})"
+    distance = abs(actual - target)
+    slack = _RELATIVE_TOLERANCE * max(abs(target), abs(actual), tol)
+    return None if distance <= tol + slack else f"{path}: expected {target} within {tol}, got {shown(actual)}"
+
+
+def _type_mismatch(wanted: str, actual: Any, path: str) -> str | None:
+    actual = _plain(actual)
+    kind = _kind(actual)
+    whole = kind == "number" and float(actual).is_integer()
+    if kind == wanted or (wanted == "integer" and whole):
+        return None
+    return f"{path}: expected a value of type {wanted}, got {shown(actual)} (type {kind})"
+
+
+def matcher_problem(args: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The first expected value that uses ``$`` wrongly, as (key path, message), or None.
+
+    The matchers are ``{"$any": true}``, ``{"$regex": "..."}`` (the whole text), ``{"$approx": 3.0, "tol": 0.1}``,
+    ``{"$in": [...]}``, ``{"$type": "string"}`` and ``{"$literal": ...}``, which takes ``$`` keys as they are.
+    """
+    return next((problem for key, value in args.items() for problem in _matcher_problems(value, f"args.{key}")), None)
+
+
+def _matcher_problems(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _matcher_problems(item, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        if any(isinstance(key, str) and key.startswith("$") for key in value):
+            yield from _own_problems(value, path)
+        else:
+            for key, item in value.items():
+                yield from _matcher_problems(item, f"{path}.{key}")
+
+
+def _own_problems(matcher: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    known = {"$any", "$regex", "$approx", "$in", "$type", "$literal"}
+    name = next(key for key in matcher if key.startswith("$"))
+    allowed = {name, "tol"} if name == "$approx" else {name}
+    value = matcher[name]
+    if name not in known:
+        literal = shown({"$literal": matcher})
+        yield path, f"{name} is not a matcher (known: {', '.join(sorted(known))}); for the value itself write {literal}"
+    elif set(matcher) - allowed:
+        yield path, f"{name} stands alone in its object; remove {', '.join(sorted(set(matcher) - allowed))}"
+    elif name == "$any" and value is not True:
+        yield path, f'$any takes true, got {shown(value)}; to accept any value write {{"$any": true}}'
+    elif name == "$regex":
+        yield from _regex_problems(value, path)
+    elif name == "$approx":
+        yield from _approx_problems(matcher, path)
+    elif name == "$type" and value not in _TYPES:
+        yield path, f"$type takes one of {', '.join(_TYPES)}, got {shown(value)}"
+    elif name == "$in":
+        if not isinstance(value, list) or not value:
+            yield path, f"$in takes a list of at least one value, got {shown(value)}"
+        else:
+            yield from _matcher_problems(value, path)
+
+
+def _regex_problems(pattern: Any, path: str) -> Iterator[tuple[str, str]]:
+    if not isinstance(pattern, str):
+        yield path, f"$regex takes a string, got {shown(pattern)}"
+        return
+    try:
+        re.compile(pattern)
+    except re.error as exc:
+        yield path, f"$regex {shown(pattern)} is not a regular expression: {exc.msg} at position {exc.pos}"
+
+
+def _approx_problems(matcher: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    if _kind(matcher["$approx"]) != "number":
+        yield path, f"$approx takes a number, got {shown(matcher['$approx'])}"
+    tol = matcher.get("tol", _DEFAULT_TOL)
+    if _kind(tol) != "number" or not 0 <= tol < math.inf:
+        yield path, f"tol takes a number of at least 0, got {shown(tol)}"

@@ -1,0 +1,81 @@
+"""Turns any agent into a `Target`: what the engine drives turn by turn."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from agentflow_eval.adapters._target import Session, Target, Turn
+from agentflow_eval.adapters.function import FunctionTarget
+from agentflow_eval.errors import TargetError
+
+__all__ = ["Session", "Target", "Turn", "adapt"]
+
+
+def adapt(
+    agent: Any,
+    *,
+    input_key: str | None = None,
+    output_key: str | None = None,
+    output_node: str | None = None,
+    initial_state: Mapping[str, Any] | None = None,
+) -> Target:
+    """The agent as something that can be driven turn by turn.
+
+    Takes a compiled LangGraph graph, an object with ``ainvoke``, a function (sync, async, generator), or a `Target`.
+
+    Args:
+        agent: The agent.
+        input_key: Field of the graph's state that takes the user's text; None for a state with ``messages``.
+        output_key: Field of the final state that holds the answer; None for the last message.
+        output_node: Node whose last own output is the answer, instead of ``output_key``.
+        initial_state: Fields that every run of the graph starts with.
+
+    Raises:
+        TargetError: The object is none of these; the message says what it is and what would do.
+    """
+    options = {
+        "input_key": input_key,
+        "output_key": output_key,
+        "output_node": output_node,
+        "initial_state": dict(initial_state or {}),
+    }
+    if isinstance(agent, type):
+        raise TargetError(f"the agent is the class {agent.__name__}; give an instance of it")
+    if isinstance(agent, Target):
+        return _without_options(agent, agent, options)
+    origin = _origin(agent)
+    if origin == "langgraph":
+        from agentflow_eval.adapters.langgraph import LangGraphTarget
+
+        return LangGraphTarget(agent, **options)
+    if origin in ("tenxgraph", "agentflow"):
+        raise TargetError("10xgraph graphs cannot be driven yet; this version drives LangGraph and function agents")
+    if callable(getattr(agent, "ainvoke", None)):
+        from agentflow_eval.adapters.ainvoke import AinvokeTarget
+
+        return AinvokeTarget(agent, **options)
+    if inspect.isroutine(agent) or callable(agent):
+        return _without_options(FunctionTarget(agent), agent, options)
+    raise TargetError(
+        f"cannot drive {_named(agent)}: an agent is a compiled LangGraph graph, an object with `ainvoke`, or a function "
+        "such as `async def agent(text): ...`"
+    )
+
+
+def _origin(agent: Any) -> str:
+    """The first package of an agent's class or base classes that is a known runtime; empty when there is none."""
+    roots = [cls.__module__.partition(".")[0] for cls in type(agent).__mro__]
+    return next((root for root in roots if root in ("langgraph", "tenxgraph", "agentflow")), "")
+
+
+def _without_options(target: Target, agent: Any, options: Mapping[str, Any]) -> Target:
+    given = [name for name, value in options.items() if value]
+    if given:
+        raise TargetError(f"{', '.join(given)} only make sense for a graph, and the agent is {_named(agent)}")
+    return target
+
+
+def _named(agent: Any) -> str:
+    return f"{type(agent).__module__}.{type(agent).__qualname__}"

@@ -1,0 +1,59 @@
+"""What the engine needs of an agent: one method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from agentflow_eval.collector import TrajectoryCollector
+from agentflow_eval.dataset import MessageContent
+
+
+@dataclass(slots=True)
+class Turn:
+    """What the user says now.
+
+    Attributes:
+        index: From 0.
+        text: The text of the message.
+        content: The message as the eval set states it.
+    """
+
+    index: int
+    text: str
+    content: MessageContent
+
+
+@dataclass(slots=True)
+class Session:
+    """One conversation with the agent; every attempt of a case has its own.
+
+    Attributes:
+        thread_id: Fresh for each attempt: ``[a-z0-9-]``, at most 63 characters.
+        app_name: As the case states it.
+        user_id: As the case states it.
+        state: A deep copy of the case's initial state.
+        config: Merged into the runtime's run config.
+        messages: The conversation before this turn: ``{"role", "content"}`` of user and assistant.
+        memory: Free for the adapter, kept from turn to turn.
+    """
+
+    thread_id: str
+    app_name: str = ""
+    user_id: str = "test_user"
+    state: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    memory: dict[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Target(Protocol):
+    """An agent that can be driven turn by turn."""
+
+    async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
+        """Plays one turn and reports to ``collector`` as things happen, so that evidence survives a timeout.
+
+        Raises:
+            Exception: Whatever the agent raises; the case is then broken and keeps what was recorded.
+        """

@@ -1,0 +1,361 @@
+"""What an eval set file may say: cases, turns, and what is expected of each."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
+from pydantic import model_validator as pydantic_model_validator
+from pydantic.functional_validators import ModelWrapValidatorHandler
+from pydantic_core import PydanticCustomError
+
+from agentflow_eval._files import model_text, read_model, write_text
+from agentflow_eval._values import matcher_problem, mismatch
+from agentflow_eval.config import BudgetConfig, CriteriaConfig, Keywords, NonEmptyText, PositiveCount, Seconds
+from agentflow_eval.errors import LoadError, LoadWarning, Problem
+
+
+def _random_id() -> str:
+    # uuid.uuid4() costs ten times as much, and large sets make one for every turn.
+    bits = random.getrandbits(128)
+    text = f"{bits:032x}"
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+
+
+def _text_or_blocks(value: object) -> object:
+    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(block, dict) for block in value)):
+        return value
+    kind = {type(None): "null", list: "a list with something else in it"}.get(type(value), type(value).__name__)
+    raise PydanticCustomError("says_it_all", f"must be text or a list of content blocks (objects), got {kind}")
+
+
+class MessageContent(BaseModel):
+    """One message: who says what."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: NonEmptyText = Field(description="user, assistant, system or tool.")
+    content: Annotated[
+        str | list[dict[str, Any]],
+        BeforeValidator(_text_or_blocks),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]}),
+    ] = Field(description='Text, or content blocks such as {"type": "text", "text": "..."}.')
+    metadata: dict[str, Any] = Field({}, description="Free-form.")
+
+    @classmethod
+    def user(cls, text: str) -> Self:
+        """What the user says."""
+        return cls(role="user", content=text)
+
+    @classmethod
+    def assistant(cls, text: str) -> Self:
+        """What the agent says."""
+        return cls(role="assistant", content=text)
+
+    def get_text(self) -> str:
+        """The text of the message; several text blocks are joined by a space."""
+        if isinstance(self.content, str):
+            return self.content
+        return " ".join(str(block["text"]) for block in self.content if isinstance(block.get("text"), str))
+
+
+class ToolCall(BaseModel):
+    """A call of a tool: expected, or recorded from a run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: NonEmptyText = Field(description="The tool's name.")
+    args: dict[str, Any] = Field(
+        {}, description="Arguments by name. Expected and empty: any arguments are accepted. Values may be matchers."
+    )
+    call_id: str | None = Field(None, description="The runtime's id of the call; criteria never compare it.")
+    result: Any = Field(None, description="What a recorded call returned.")
+    error: str | None = Field(None, description="Why a recorded call failed, None when it did not.")
+
+    def matches(self, other: ToolCall, check_args: bool = True, check_call_id: bool = False) -> bool:
+        """Whether ``other`` is the call that this one expects.
+
+        Arguments are compared only when this call states some: with ``args={}`` it accepts any.
+        """
+        if self.name != other.name or (check_call_id and self.call_id != other.call_id):
+            return False
+        return not (check_args and self.args) or mismatch(self.args, other.args) is None
+
+
+class StepType(StrEnum):
+    """What a recorded step is."""
+
+    NODE = "node"
+    """A graph node was entered."""
+    TOOL = "tool"
+    """A tool was called."""
+    MESSAGE = "message"
+    """A message step."""
+    CONDITIONAL = "conditional"
+    """A conditional edge was decided."""
+
+
+class TrajectoryStep(BaseModel):
+    """One step of a recorded run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step_type: StepType
+    name: str
+    args: dict[str, Any] = Field(default={})
+    timestamp: float | None = Field(None, description="Unix time in seconds.")
+    metadata: dict[str, Any] = Field(default={})
+
+    @classmethod
+    def node(cls, name: str, timestamp: float | None = None, **metadata: Any) -> Self:
+        """A visit of a node."""
+        return cls(step_type=StepType.NODE, name=name, timestamp=timestamp, metadata=metadata)
+
+    @classmethod
+    def tool(
+        cls, name: str, args: dict[str, Any] | None = None, timestamp: float | None = None, **metadata: Any
+    ) -> Self:
+        """A call of a tool."""
+        return cls(step_type=StepType.TOOL, name=name, args=args or {}, timestamp=timestamp, metadata=metadata)
+
+
+class SessionInput(BaseModel):
+    """Who talks to the agent, and the state the conversation starts with."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    app_name: str = ""
+    user_id: str = "test_user"
+    state: dict[str, Any] = Field({}, description="Initial state; every run gets its own deep copy.")
+    config: dict[str, Any] = Field({}, description="Merged into the runtime's run config.")
+
+
+class Invocation(BaseModel):
+    """One turn: what the user says and what is expected of the agent.
+
+    An expectation that is left out (or null) is not checked; one that is given and empty must be empty.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    invocation_id: NonEmptyText = Field(default_factory=_random_id, description="Names the turn.")
+    user_content: MessageContent = Field(description="What the user says.")
+    expected_tool_trajectory: list[ToolCall] = Field([], description="Tool calls of this turn, in order.")
+    expected_node_order: list[str] = Field([], description="Node visits of this turn, in order.")
+    expected_intermediate_responses: list[MessageContent] = Field([], description="Reserved.")
+    expected_final_response: MessageContent | None = Field(None, description="The answer to this turn.")
+    expected_keywords: Keywords = Field([], description="Keywords that this turn's answer must contain.")
+    forbidden_keywords: Keywords = Field([], description="Keywords that this turn's answer must not contain.")
+    criteria: CriteriaConfig | None = Field(
+        None, description="Slots that replace the case's and the config's for this turn."
+    )
+
+    @pydantic_model_validator(mode="wrap")
+    @classmethod
+    def _null_is_left_out(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if type(value) is dict and None in value.values():
+            optional = ("expected_tool_trajectory", "expected_node_order", "expected_final_response")
+            value = {key: item for key, item in value.items() if item is not None or key not in optional}
+        return handler(value)
+
+    @field_validator("expected_tool_trajectory")
+    @classmethod
+    def _matchers_make_sense(cls, calls: list[ToolCall]) -> list[ToolCall]:
+        for index, call in enumerate(calls):
+            problem = matcher_problem(call.args) if call.args else None
+            if problem:
+                inner, message = problem
+                raise PydanticCustomError("says_it_all", "{message}", {"message": message, "inner": f"[{index}].{inner}"})
+        return calls
+
+    @property
+    def expected_tools(self) -> list[ToolCall] | None:
+        """The expected tool calls, or None when none are stated."""
+        given = self.expected_tool_trajectory or "expected_tool_trajectory" in self.model_fields_set
+        return self.expected_tool_trajectory if given else None
+
+    @property
+    def expected_nodes(self) -> list[str] | None:
+        """The expected node visits, or None when none are stated."""
+        given = self.expected_node_order or "expected_node_order" in self.model_fields_set
+        return self.expected_node_order if given else None
+
+    @property
+    def expected_text(self) -> str | None:
+        """The text of the expected answer, or None when none is stated."""
+        return None if self.expected_final_response is None else self.expected_final_response.get_text()
+
+    @classmethod
+    def simple(
+        cls,
+        user_query: str,
+        expected_response: str | None = None,
+        expected_tools: Sequence[ToolCall] | None = None,
+        expected_node_order: Sequence[str] | None = None,
+    ) -> Self:
+        """A turn from plain values; None leaves an expectation out."""
+        values: dict[str, Any] = {"user_content": MessageContent.user(user_query)}
+        if expected_response is not None:
+            values["expected_final_response"] = MessageContent.assistant(expected_response)
+        if expected_tools is not None:
+            values["expected_tool_trajectory"] = list(expected_tools)
+        if expected_node_order is not None:
+            values["expected_node_order"] = list(expected_node_order)
+        return cls(**values)
+
+
+class EvalCase(BaseModel):
+    """One conversation with the agent and what is expected of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    eval_id: NonEmptyText = Field(default_factory=_random_id, description="Unique in its set.")
+    name: str = Field("", description="Label in reports.")
+    description: str = Field("", description="What the case is about.")
+    conversation: list[Invocation] = Field([], description="The turns.")
+    session_input: SessionInput = Field(default_factory=SessionInput, description="User and initial state.")
+    tags: list[NonEmptyText] = Field([], description="For selecting cases.")
+    metadata: dict[str, Any] = Field({}, description="Free-form; context and reference_facts are read by judges.")
+    criteria: CriteriaConfig | None = Field(None, description="Slots that replace the config's for this case.")
+    expected_keywords: Keywords = Field([], description="Keywords that the final answer must contain.")
+    forbidden_keywords: Keywords = Field([], description="Keywords that the final answer must not contain.")
+    timeout: Seconds | None = Field(None, description="Seconds for this case instead of the config's.")
+    trials: PositiveCount | None = Field(None, description="Runs of this case instead of the config's.")
+    skip: NonEmptyText | None = Field(None, description="The reason why the case is not run.")
+    budget: BudgetConfig | None = Field(None, description="Limits of this case; short for criteria.budget.")
+    on_turn_error: Literal["stop", "continue"] = Field(
+        "stop", description="Whether the turns after a broken one are still played."
+    )
+
+    @classmethod
+    def single_turn(
+        cls,
+        eval_id: str,
+        user_query: str,
+        expected_response: str | None = None,
+        expected_tools: Sequence[ToolCall] | None = None,
+        expected_node_order: Sequence[str] | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> Self:
+        """A case of one turn; None leaves an expectation out."""
+        turn = Invocation.simple(user_query, expected_response, expected_tools, expected_node_order)
+        return cls(eval_id=eval_id, conversation=[turn], **_given(name=name, description=description))
+
+    @classmethod
+    def multi_turn(
+        cls,
+        eval_id: str,
+        conversation: Sequence[tuple[str, str]],
+        expected_tools: Sequence[ToolCall] | None = None,
+        name: str = "",
+        description: str = "",
+    ) -> Self:
+        """A case of ``(user_query, expected_response)`` turns; ``expected_tools`` go to the first turn."""
+        turns = [
+            Invocation.simple(query, response, expected_tools if index == 0 else None)
+            for index, (query, response) in enumerate(conversation)
+        ]
+        return cls(eval_id=eval_id, conversation=turns, **_given(name=name, description=description))
+
+
+def _given(**texts: str) -> dict[str, Any]:
+    return {key: text for key, text in texts.items() if text}
+
+
+class EvalSet(BaseModel):
+    """A collection of cases that are run together."""
+
+    model_config = ConfigDict(extra="forbid", serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+
+    schema_: str | None = Field(None, alias="$schema", description="The JSON Schema of this file, for editors.")
+    eval_set_id: NonEmptyText = Field(default_factory=_random_id, description="Names the set and its reports.")
+    name: str = Field("", description="Label in reports.")
+    description: str = Field("", description="What the set is about.")
+    eval_cases: list[EvalCase] = Field([], description="The cases.")
+    metadata: dict[str, Any] = Field({}, description="Free-form.")
+
+    @classmethod
+    def from_file(cls, path: Path | str) -> Self:
+        """The eval set in a JSON file.
+
+        Ids that the file leaves out are the same on every load: ``case_1``, ``turn_1``, and the file's name for the set.
+
+        Raises:
+            MissingFileError: The file does not exist.
+            LoadError: The file cannot be used; the message lists every problem in it.
+        """
+        eval_set = read_model(path, cls, "eval set")
+        _name_the_unnamed(eval_set, Path(path))
+        problems = eval_set.problems()
+        if problems:
+            raise LoadError(str(path), problems)
+        for first, second in _ids_that_differ_in_case(eval_set):
+            warnings.warn(f"{path}: ids {first!r} and {second!r} differ only in case", LoadWarning, stacklevel=2)
+        return eval_set
+
+    def to_file(self, path: Path | str) -> None:
+        """Writes the set as JSON; generated ids and untouched defaults are left out."""
+        write_text(path, model_text(self))
+
+    def save(self, path: Path | str) -> None:
+        """Same as `to_file`."""
+        self.to_file(path)
+
+    def problems(self) -> list[Problem]:
+        """What keeps the set from being run: ids that occur twice, cases without a turn."""
+        problems: list[Problem] = []
+        seen: dict[str, int] = {}
+        for index, case in enumerate(self.eval_cases):
+            place = f"eval_cases[{index}]"
+            first = seen.setdefault(case.eval_id, index)
+            if first != index:
+                message = f'"{case.eval_id}" is already the id of eval_cases[{first}]; ids are unique in a set'
+                problems.append(Problem(f"{place}.eval_id", message))
+            if not case.conversation:
+                problems.append(Problem(f"{place}.conversation", "must have at least one turn, got an empty list"))
+        return problems
+
+    def add_case(self, case: EvalCase) -> None:
+        """Appends a case."""
+        self.eval_cases.append(case)
+
+    def get_case(self, eval_id: str) -> EvalCase | None:
+        """The case with this id, or None."""
+        return next((case for case in self.eval_cases if case.eval_id == eval_id), None)
+
+    def filter_by_tags(self, tags: Sequence[str]) -> list[EvalCase]:
+        """The cases that carry all of the tags."""
+        wanted = {tags} if isinstance(tags, str) else set(tags)
+        return [case for case in self.eval_cases if wanted <= set(case.tags)]
+
+    def __len__(self) -> int:
+        return len(self.eval_cases)
+
+    def __iter__(self) -> Iterator[EvalCase]:  # type: ignore[override]  # documented: iterates over cases, not fields
+        return iter(self.eval_cases)
+
+
+def _name_the_unnamed(eval_set: EvalSet, path: Path) -> None:
+    # Written to __dict__, so that these ids count as generated and are not written back.
+    if "eval_set_id" not in eval_set.model_fields_set:
+        eval_set.__dict__["eval_set_id"] = path.name.split(".")[0] or "eval_set"
+    for number, case in enumerate(eval_set.eval_cases, start=1):
+        if "eval_id" not in case.model_fields_set:
+            case.__dict__["eval_id"] = f"case_{number}"
+        for turn_number, turn in enumerate(case.conversation, start=1):
+            if "invocation_id" not in turn.model_fields_set:
+                turn.__dict__["invocation_id"] = f"turn_{turn_number}"
+
+
+def _ids_that_differ_in_case(eval_set: EvalSet) -> Iterator[tuple[str, str]]:
+    seen: dict[str, str] = {}
+    for case in eval_set.eval_cases:
+        first = seen.setdefault(case.eval_id.casefold(), case.eval_id)
+        if first != case.eval_id:
+            yield first, case.eval_id
