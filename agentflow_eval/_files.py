@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import gc
 import hashlib
@@ -21,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticSerializationError
 
-from agentflow_eval.errors import LoadError, MissingFileError, Problem, ReportError, exception_text
+from agentflow_eval.errors import LoadError, MissingFileError, Problem, ReportError, did_you_mean, exception_text
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -342,17 +341,6 @@ def _unknown_key(spot: _Spot) -> str:
     hint = f'; did you mean "{near}"?' if near else ""
     free = "; free-form values belong in metadata" if "metadata" in allowed and not near else ""
     return f"unknown key{hint}{free} (allowed: {', '.join(allowed)})"
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str | None:
-    """The one of ``known`` that ``word`` most likely stands for, or None."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower()
-    folded = {re.sub(r"[\s_-]+", "", name).lower(): name for name in reversed(known)}
-    same = folded.get(re.sub(r"[\s_-]+", "", snake))
-    if same:
-        return same
-    close = difflib.get_close_matches(snake, [name.lower() for name in known], n=1, cutoff=0.6)
-    return next((name for name in known if close and name.lower() == close[0]), None)
 
 
 def _wrong_object(spot: _Spot) -> str:

@@ -97,6 +97,7 @@ class TrajectoryCollector:
         node_visits: Names of the visited nodes, in order.
         node_responses: Input and output of each model call.
         events: Raw events, when ``capture_all_events``.
+        stdout: What the agent printed.
         start_time: Unix time of the first record, None before it.
         end_time: Unix time of the last record, None before the first.
     """
@@ -113,6 +114,7 @@ class TrajectoryCollector:
         self.node_responses: list[NodeResponse] = []
         self.messages: list[dict[str, Any]] = []
         self.events: list[Any] = []
+        self.stdout = ""
         self.start_time: float | None = None
         self.end_time: float | None = None
         self.closed = False
@@ -331,7 +333,11 @@ class TrajectoryCollector:
         )
 
     def _all_tokens(self) -> TokenUsage:
-        nodes = sum((response.token_usage for response in self.node_responses), NO_TOKENS) if self.node_responses else NO_TOKENS
+        nodes = (
+            sum((response.token_usage for response in self.node_responses), NO_TOKENS)
+            if self.node_responses
+            else NO_TOKENS
+        )
         return nodes if self._tokens is None else nodes + self._tokens
 
     def touch(self) -> float:

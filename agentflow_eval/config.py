@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from agentflow_eval._files import did_you_mean, model_text, read_model, write_text
-from agentflow_eval.errors import UsageError
+from agentflow_eval._files import model_text, read_model, write_text
+from agentflow_eval.errors import UsageError, did_you_mean
 
 DEFAULT_JUDGE_MODEL = "gemini-2.5-flash"
 """The model of every judged criterion that names none."""
@@ -320,9 +320,7 @@ class CriterionConfig(BaseCriterionConfig):
         return HallucinationConfig(threshold=threshold, judge_model=judge_model, num_samples=num_samples)
 
     @staticmethod
-    def safety(
-        threshold: float = 0.8, judge_model: str = DEFAULT_JUDGE_MODEL, num_samples: int = 3
-    ) -> SafetyConfig:
+    def safety(threshold: float = 0.8, judge_model: str = DEFAULT_JUDGE_MODEL, num_samples: int = 3) -> SafetyConfig:
         """For the slot ``safety``."""
         return SafetyConfig(threshold=threshold, judge_model=judge_model, num_samples=num_samples)
 
@@ -502,15 +500,15 @@ class EvalConfig(BaseModel):
     max_concurrency: PositiveCount = Field(4, description="How many cases run at once when parallel.")
     timeout: Seconds = Field(300.0, description="Seconds the agent may take for one case, all turns together.")
     criterion_timeout: Seconds = Field(120.0, description="Seconds one asynchronous criterion may take for one case.")
-    retries: Count = Field(0, description="How often a case is run again after the agent raised; never after an answer.")
+    retries: Count = Field(
+        0, description="How often a case is run again after the agent raised; never after an answer."
+    )
     trials: PositiveCount = Field(1, description="How often each case is run; it passes when every trial passes.")
     min_pass_rate: Annotated[float, Field(strict=True, gt=0, le=1, allow_inf_nan=False)] = Field(
         1.0, description="The least share of passed cases for the gate (exit code 0)."
     )
     verbose: Flag = Field(False, description="Print each case as it ends.")
-    mock_mode: Flag = Field(
-        False, description="Run no agent: replay each case's expectations. Never passes the gate."
-    )
+    mock_mode: Flag = Field(False, description="Run no agent: replay each case's expectations. Never passes the gate.")
     reporter: ReporterConfig = Field(default_factory=ReporterConfig, description="Which reports are written.")
 
     @classmethod

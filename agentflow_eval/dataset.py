@@ -170,7 +170,9 @@ class Invocation(BaseModel):
             problem = matcher_problem(call.args) if call.args else None
             if problem:
                 inner, message = problem
-                raise PydanticCustomError("says_it_all", "{message}", {"message": message, "inner": f"[{index}].{inner}"})
+                raise PydanticCustomError(
+                    "says_it_all", "{message}", {"message": message, "inner": f"[{index}].{inner}"}
+                )
         return calls
 
     @property

@@ -1,21 +1,23 @@
 """Every exception this package raises.
 
-    AgentflowEvalError
-    ├── LoadError (ValueError)                 a file cannot be used; lists every problem in it
-    │   └── MissingFileError (FileNotFoundError)
-    ├── UsageError (ValueError)                a call cannot be carried out as asked
-    ├── TargetError (TypeError)                an object is not an agent that can be driven
-    ├── AgentImportError (ImportError)         `module:attribute` does not lead to an agent
-    ├── MissingExtraError (ImportError)        an optional dependency is not installed
-    ├── AgentError                             the agent ended badly without raising
-    ├── JudgeError                             a judge gave no usable verdict
-    └── ReportError (OSError)                  a report could not be written
+AgentflowEvalError
+├── LoadError (ValueError)                 a file cannot be used; lists every problem in it
+│   └── MissingFileError (FileNotFoundError)
+├── UsageError (ValueError)                a call cannot be carried out as asked
+├── TargetError (TypeError)                an object is not an agent that can be driven
+├── AgentImportError (ImportError)         `module:attribute` does not lead to an agent
+├── MissingExtraError (ImportError)        an optional dependency is not installed
+├── AgentError                             the agent ended badly without raising
+├── JudgeError                             a judge gave no usable verdict
+└── ReportError (OSError)                  a report could not be written
 
-    LoadWarning (UserWarning)                  a file loads, and something in it deserves a look
+LoadWarning (UserWarning)                  a file loads, and something in it deserves a look
 """
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -106,3 +108,14 @@ def exception_text(exc: BaseException) -> str:
     except BaseException as broken:  # a stranger's __str__ may raise anything
         return f"{name}: <message unreadable: {type(broken).__name__} in __str__>"
     return f"{name}: {message}" if message else name
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str | None:
+    """The one of ``known`` that ``word`` most likely stands for, or None."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", word).lower()
+    folded = {re.sub(r"[\s_-]+", "", name).lower(): name for name in reversed(known)}
+    same = folded.get(re.sub(r"[\s_-]+", "", snake))
+    if same:
+        return same
+    close = difflib.get_close_matches(snake, [name.lower() for name in known], n=1, cutoff=0.6)
+    return next((name for name in known if close and name.lower() == close[0]), None)

@@ -357,6 +357,7 @@ class EvalCaseResult(_Record):
     timed_out: bool = False
     skip_reason: str | None = None
     tags: list[str] = []
+    stdout: str = Field("", description="What the agent printed.")
     attempts: int = Field(1, description="Runs that were needed; more than 1 after a retry.")
     retried_errors: list[str] = Field([], description="What the earlier attempts raised.")
     trials: list[EvalCaseResult] = Field([], description="Every run of a case that is run more than once.")
@@ -427,7 +428,8 @@ def verdict(results: Sequence[CriterionResult]) -> tuple[Outcome, ErrorKind | No
     if Outcome.FAILED in outcomes:
         return Outcome.FAILED, None
     if Outcome.ERROR in outcomes:
-        return Outcome.ERROR, ErrorKind.CRITERION
+        kinds = [result.details.get("error_kind", ErrorKind.CRITERION) for result in results if result.is_error]
+        return Outcome.ERROR, ErrorKind(kinds[0])
     if Outcome.PASSED in outcomes:
         return Outcome.PASSED, None
     return Outcome.ERROR, ErrorKind.NOTHING_CHECKED

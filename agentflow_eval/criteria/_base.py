@@ -1,0 +1,276 @@
+"""What every criterion is, and what it looks at: one run, or one turn of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+from agentflow_eval.config import REPORTED_NAMES, BaseCriterionConfig
+from agentflow_eval.dataset import EvalCase, Invocation, ToolCall
+from agentflow_eval.errors import AgentflowEvalError
+from agentflow_eval.result import NO_TOKENS, CriterionResult, ErrorKind, ExecutionResult, Outcome, TurnResult
+
+Config = TypeVar("Config", bound=BaseCriterionConfig)
+
+NO_RESPONSE = "the agent gave no response"
+WIRING = (
+    "the collector saw no events although the agent answered, so nothing can be said about its tools and nodes; "
+    "record them with run.node(...) and run.tool(...) in a function agent, or compile the graph with the collector's "
+    "callback manager"
+)
+
+
+class WiringError(AgentflowEvalError):
+    """The agent answered and the collector saw nothing of how."""
+
+    def __init__(self) -> None:
+        super().__init__(WIRING)
+
+
+class CannotJudge(AgentflowEvalError):
+    """The evidence does not allow a judgement; the message says what is missing."""
+
+
+class NothingToJudge(AgentflowEvalError):
+    """The case states no expectation for the criterion; the message says which one would be read."""
+
+
+class BaseCriterion(ABC):
+    """Judges a run. Subclass it (or `SyncCriterion`) for criteria of your own.
+
+    A raised exception is this criterion's error and nobody else's.
+
+    Attributes:
+        name: The name in reports.
+        config: Threshold and settings.
+    """
+
+    name: str = "criterion"
+
+    def __init__(self, config: BaseCriterionConfig | None = None) -> None:
+        self.config: BaseCriterionConfig = config or BaseCriterionConfig()
+
+    @abstractmethod
+    async def evaluate(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
+        """The judgement of a run that did what ``actual`` says, for a case that expects ``expected``."""
+
+
+class SyncCriterion(BaseCriterion):
+    """A criterion that needs no waiting."""
+
+    @abstractmethod
+    def evaluate_sync(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
+        """The judgement of a run that did what ``actual`` says, for a case that expects ``expected``."""
+
+    async def evaluate(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
+        """Same as `evaluate_sync`."""
+        return self.evaluate_sync(actual, expected)
+
+
+@dataclass(slots=True)
+class View:
+    """The evidence and the expectations that one judgement looks at: of a whole case, or of one turn.
+
+    Attributes:
+        tool_calls: Recorded calls.
+        node_visits: Recorded visits.
+        expected_tools: None when not stated.
+        expected_nodes: None when not stated.
+        answers: Turns whose answers are judged, each with its expectations; the last one comes last.
+        case: The case, for keywords of its own; None when a turn before the last is viewed.
+        execution: The run as a whole.
+    """
+
+    tool_calls: list[ToolCall]
+    node_visits: list[str]
+    expected_tools: list[ToolCall] | None
+    expected_nodes: list[str] | None
+    answers: list[tuple[TurnResult, Invocation]]
+    case: EvalCase | None
+    execution: ExecutionResult
+
+    def check_events(self) -> None:
+        """Raises `WiringError` when the agent answered and nothing was recorded of how."""
+        execution = self.execution
+        if not execution.saw_events and execution.actual_response.strip():
+            raise WiringError
+
+    def answer_to_compare(self) -> tuple[TurnResult, str, list[int]]:
+        """The last turn that states an expected answer, that answer, and the numbers of the earlier such turns.
+
+        Raises:
+            NothingToJudge: No turn states one.
+        """
+        stated = [(result, text) for result, turn in self.answers if (text := turn.expected_text) is not None]
+        if not stated:
+            raise NothingToJudge("no expected_final_response is stated")
+        result, text = stated[-1]
+        return result, text, [other.turn_index + 1 for other, _ in stated[:-1]]
+
+
+def view_of_case(actual: ExecutionResult, case: EvalCase) -> View:
+    """Everything a case recorded beside everything it expects, all turns together."""
+    turns = case.conversation
+    if len(turns) == 1:
+        tools, nodes = turns[0].expected_tools, turns[0].expected_nodes
+    else:
+        tools = _joined([turn.expected_tools for turn in turns])
+        nodes = _joined([turn.expected_nodes for turn in turns])
+    return View(
+        tool_calls=actual.tool_calls,
+        node_visits=actual.node_visits,
+        expected_tools=tools,
+        expected_nodes=nodes,
+        answers=list(zip(_turns_of(actual, case), turns, strict=False)),
+        case=case,
+        execution=actual,
+    )
+
+
+def view_of_turn(actual: ExecutionResult, result: TurnResult, turn: Invocation, case: EvalCase | None) -> View:
+    """What one turn recorded beside what it expects; ``case`` comes along when it is the last turn."""
+    return View(
+        tool_calls=result.tool_calls,
+        node_visits=result.node_visits,
+        expected_tools=turn.expected_tools,
+        expected_nodes=turn.expected_nodes,
+        answers=[(result, turn)],
+        case=case,
+        execution=actual,
+    )
+
+
+def _joined(lists: Sequence[list[Any] | None]) -> list[Any] | None:
+    stated = [items for items in lists if items is not None]
+    return [item for items in stated for item in items] if stated else None
+
+
+def _turns_of(actual: ExecutionResult, case: EvalCase) -> list[TurnResult]:
+    """The turns of a run; a run that somebody built by hand without turns counts as its last turn."""
+    if actual.turns or not case.conversation:
+        return actual.turns
+    last = len(case.conversation) - 1
+    quiet = [TurnResult(turn_index=i, user_input="", answered=False) for i in range(last)]
+    answer = actual.actual_response
+    final = TurnResult(turn_index=last, user_input="", agent_response=answer, answered=bool(answer.strip()))
+    return [*quiet, final]
+
+
+class SlotCriterion(SyncCriterion, Generic[Config]):
+    """A criterion of a config slot, scored over the whole case or turn by turn.
+
+    Class attributes:
+        slot: The name of the slot.
+        config_class: The slot's settings.
+    """
+
+    slot: ClassVar[str]
+    config_class: ClassVar[type[BaseCriterionConfig]]
+    turns_only: bool = False
+    """Whether the slot is on only in the turns that give it themselves."""
+    config: Config  # type: ignore[assignment]  # narrower than the base class says
+
+    def __init__(self, config: Config | None = None) -> None:
+        super().__init__(config or self.config_class())
+        self.name = REPORTED_NAMES[self.slot]
+
+    @abstractmethod
+    def score(self, view: View, config: Config) -> CriterionResult:
+        """The judgement of what ``view`` shows.
+
+        Raises:
+            NothingToJudge: The view states no expectation that this criterion reads.
+            CannotJudge: The evidence does not allow a judgement.
+        """
+
+    def scored(
+        self, score: float, config: Config, details: dict[str, Any], reason: str | None = None
+    ) -> CriterionResult:
+        """A judgement under this criterion's name."""
+        return CriterionResult.scored(self.name, score, config.threshold, details, reason)
+
+    def evaluate_sync(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
+        """The judgement of the case, once or turn by turn as ``scope`` and the turns' own criteria say."""
+        if self._by_turn(expected):
+            return self._judge_turns(actual, expected)
+        return self._judge(view_of_case(actual, expected), self.config)
+
+    def _by_turn(self, case: EvalCase) -> bool:
+        own = any(turn.criteria and self.slot in turn.criteria.model_fields_set for turn in case.conversation)
+        return own or getattr(self.config, "scope", "case") == "turn"
+
+    def _judge(self, view: View, config: Config) -> CriterionResult:
+        try:
+            return self.score(view, config)
+        except NothingToJudge as nothing:
+            return CriterionResult.skipped(self.name, config.threshold, str(nothing))
+        except WiringError as exc:
+            return CriterionResult.broken(self.name, config.threshold, str(exc), {"error_kind": ErrorKind.WIRING.value})
+        except CannotJudge as exc:
+            return CriterionResult.broken(self.name, config.threshold, str(exc))
+
+    def _judge_turns(self, actual: ExecutionResult, case: EvalCase) -> CriterionResult:
+        rows: list[tuple[int, CriterionResult]] = []
+        turns = zip(_turns_of(actual, case), case.conversation, strict=False)
+        for number, (result, turn) in enumerate(turns, start=1):
+            config = self._config_of_turn(turn)
+            if config is not None and config.enabled:
+                last = case if turn is case.conversation[-1] else None
+                rows.append((number, self._judge(view_of_turn(actual, result, turn, last), config)))
+        return self._over_turns(rows)
+
+    def _config_of_turn(self, turn: Invocation) -> Config | None:
+        if turn.criteria is not None and self.slot in turn.criteria.model_fields_set:
+            own: Config | None = getattr(turn.criteria, self.slot)
+            return own
+        return None if self.turns_only else self.config
+
+    def _over_turns(self, rows: list[tuple[int, CriterionResult]]) -> CriterionResult:
+        """One judgement of the turns': the mean score, passed when every judged turn passed."""
+        details: dict[str, Any] = {"turns": [_row(number, result) for number, result in rows]}
+        reasons = [
+            f"turn {number}: {result.reason}" for number, result in rows if result.reason and not _skipped(result)
+        ]
+        threshold = self.config.threshold
+        broken = [result for _, result in rows if result.is_error]
+        scores = [result.score for _, result in rows if result.score is not None]
+        if broken:
+            details |= {key: value for key, value in broken[0].details.items() if key == "error_kind"}
+            return CriterionResult.broken(self.name, threshold, "; ".join(reasons), details)
+        if not scores:
+            result = CriterionResult.skipped(self.name, threshold, "no turn states an expectation for it")
+            result.details.update(details)
+            return result
+        mean = sum(scores) / len(scores)
+        if all(result.passed for _, result in rows if not _skipped(result)):
+            return CriterionResult.scored(self.name, mean, min(mean, threshold), details)
+        return _failed(self.name, mean, threshold, details, "; ".join(reasons))
+
+
+def _failed(name: str, score: float, threshold: float, details: dict[str, Any], reason: str) -> CriterionResult:
+    """A failed judgement whatever the score: the mean of the turns may be high enough although one turn failed."""
+    return CriterionResult(
+        criterion=name,
+        score=score,
+        passed=False,
+        threshold=threshold,
+        details=details | {"reason": reason},
+        token_usage=NO_TOKENS,
+        outcome=Outcome.FAILED,
+    )
+
+
+def _skipped(result: CriterionResult) -> bool:
+    return result.outcome is Outcome.SKIPPED
+
+
+def _row(number: int, result: CriterionResult) -> dict[str, Any]:
+    row: dict[str, Any] = {"turn": number, "outcome": result.outcome.value, "score": result.score}
+    return row | ({"reason": result.reason} if result.reason else {})
+
+
+def notes(details: dict[str, Any], lines: Sequence[str]) -> dict[str, Any]:
+    """``details`` with remarks that do not change the score, if there are any."""
+    return details | {"notes": list(lines)} if lines else details

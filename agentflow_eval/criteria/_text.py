@@ -1,0 +1,59 @@
+"""Cuts text into words, and folds it for comparison."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import regex
+
+_ASCII_TOKEN = re.compile(r"(?<![a-z0-9_])[+-]?\d+(?:[.,]\d+)*(?![a-z0-9_])|[a-z0-9_]+(?:'[a-z]+)*")
+
+
+@cache
+def _token() -> regex.Pattern[str]:
+    """One word: a number with sign and decimal point, a character of a script without spaces, a word, a symbol.
+
+    Script names are those of the Unicode Character Database.
+    """
+    import regex
+
+    by_character = r"\p{Han}\p{Hiragana}\p{Katakana}"
+    by_grapheme = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+    letter = rf"[[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d]--[{by_character}{by_grapheme}]]"
+    return regex.compile(
+        rf"(?<![\p{{L}}\p{{N}}_])[+\-\u2212]?\p{{Nd}}+(?:[.,]\p{{Nd}}+)*(?![\p{{L}}\p{{N}}_])"
+        rf"|(?:(?=[{by_character}{by_grapheme}])\X)"
+        rf"|{letter}+(?:'{letter}+)*"
+        r"|(?:(?=\p{So})\X)",
+        regex.VERSION1,
+    )
+
+
+def tokens(text: str) -> list[str]:
+    """The words of ``text`` after NFKC and case folding.
+
+    Words keep their combining marks and accents; numbers keep sign and decimal point; Han, Kana, Thai, Lao, Khmer and
+    Myanmar are cut by grapheme; symbols such as emoji are words of their own; punctuation is dropped.
+    """
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text.lower())
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    found: list[str] = _token().findall(unicodedata.normalize("NFKC", folded))
+    return found
+
+
+def fold(text: str) -> str:
+    """``text`` for comparison without regard to case: canonical caseless matching of the Unicode Standard, 3.13."""
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+def words_around(text: str, keyword: str) -> str | None:
+    """The first word of ``text`` that contains ``keyword`` and more letters; None when none does."""
+    wanted = fold(keyword)
+    return next((word for word in re.findall(r"\w+", text) if wanted in fold(word) and wanted != fold(word)), None)

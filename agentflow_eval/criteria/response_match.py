@@ -1,0 +1,12 @@
+"""Does a judge find that the answer means the same as the expected answer?"""
+
+from __future__ import annotations
+
+from agentflow_eval.criteria._judged import JudgedCriterion
+
+
+class ResponseMatchCriterion(JudgedCriterion):
+    """Does a judge find that the answer means the same as the expected answer?"""
+
+    slot = "response_match"
+    needs_answer = True

@@ -1,0 +1,95 @@
+"""How many words does the answer share with the expected answer?"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+from agentflow_eval.config import RougeMatchConfig
+from agentflow_eval.criteria._base import NO_RESPONSE, CannotJudge, SlotCriterion, View, notes
+from agentflow_eval.criteria._text import tokens
+from agentflow_eval.result import CriterionResult
+
+_TEXT_SHOWN = 500
+_WORDS_SHOWN = 10
+
+
+class RougeMatchCriterion(SlotCriterion[RougeMatchConfig]):
+    """ROUGE F1 of the answer (Lin 2004): clipped counts of words or word pairs, or the longest common subsequence."""
+
+    slot = "rouge_match"
+    config_class = RougeMatchConfig
+
+    def score(self, view: View, config: RougeMatchConfig) -> CriterionResult:
+        """The F1 of the answer against the expected answer."""
+        turn, expected, others = view.answer_to_compare()
+        if not expected.strip():
+            empty = not turn.agent_response.strip()
+            reason = None if empty else f"expected an empty answer, got {turn.agent_response[:_TEXT_SHOWN]!r}"
+            return self.scored(1.0 if empty else 0.0, config, {}, reason)
+        if not turn.answered:
+            return self.scored(0.0, config, {"expected_response": expected[:_TEXT_SHOWN]}, NO_RESPONSE)
+        wanted, got = tokens(expected), tokens(turn.agent_response)
+        if not wanted:
+            raise CannotJudge(f"the expected answer {expected!r} has no word to compare; use exact_match for it")
+        precision, recall, f1 = rouge(wanted, got, config.variant)
+        details: dict[str, Any] = {"precision": precision, "recall": recall, "f1": f1}
+        if others:
+            details = notes(details, [f"turns {_listed(others)} expect answers too; scope turn would score them"])
+        passed = f1 >= config.threshold
+        if not passed:
+            details["actual_response"] = turn.agent_response[:_TEXT_SHOWN]
+            details["expected_response"] = expected[:_TEXT_SHOWN]
+        return self.scored(f1, config, details, None if passed else _reason(f1, config, wanted, got))
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(str(number) for number in numbers)
+
+
+def _reason(f1: float, config: RougeMatchConfig, wanted: list[str], got: list[str]) -> str:
+    missing, extra = list((Counter(wanted) - Counter(got)).keys()), list((Counter(got) - Counter(wanted)).keys())
+    parts = [f"{config.variant} {f1:.2f} is below {config.threshold:.2f}"]
+    if missing:
+        parts.append(f"missing words: {_some(missing)}")
+    if extra:
+        parts.append(f"other words: {_some(extra)}")
+    if not missing and not extra:
+        parts.append("the words are the same in another order")
+    return "; ".join(parts)
+
+
+def _some(words: list[str]) -> str:
+    return ", ".join(words[:_WORDS_SHOWN]) + (", ..." if len(words) > _WORDS_SHOWN else "")
+
+
+def rouge(expected: list[str], actual: list[str], variant: str) -> tuple[float, float, float]:
+    """Precision, recall and F1, each 0..1; ``rouge2`` compares words when one of the texts has a single word."""
+    if variant == "rougeL":
+        overlap, wanted, got = common_length(expected, actual), len(expected), len(actual)
+    else:
+        size = 2 if variant == "rouge2" and min(len(expected), len(actual)) > 1 else 1
+        left, right = _grams(expected, size), _grams(actual, size)
+        overlap = sum((left & right).values())
+        wanted, got = left.total(), right.total()
+    if not overlap:
+        return 0.0, 0.0, 0.0
+    return overlap / got, overlap / wanted, 2 * overlap / (wanted + got)
+
+
+def _grams(words: list[str], size: int) -> Counter[Any]:
+    return Counter(words) if size == 1 else Counter(itertools.pairwise(words))
+
+
+def common_length(first: list[str], second: list[str]) -> int:
+    """Length of the longest common subsequence, bit-parallel (Hyyro 2004)."""
+    positions: dict[str, int] = {}
+    for index, word in enumerate(first):
+        positions[word] = positions.get(word, 0) | 1 << index
+    full = (1 << len(first)) - 1
+    state = full
+    for word in second:
+        matched = state & positions.get(word, 0)
+        state = ((state + matched) | (state - matched)) & full
+    return len(first) - state.bit_count()

@@ -1,0 +1,80 @@
+"""Gives a stranger's coroutine a time limit that it cannot ignore."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+_GRACE_SECONDS = 1.0
+"""How long a cancelled coroutine may clean up before it is left to itself."""
+_LATE_SECONDS = 0.5
+"""A timer that fires this late was held up by something that blocked the event loop."""
+
+
+@dataclass(slots=True)
+class Ended:
+    """How a bounded run ended.
+
+    Attributes:
+        seconds: How long it took.
+        timed_out: Whether it took longer than allowed.
+        abandoned: Whether it went on although it was cancelled.
+        blocked_seconds: How long the event loop was blocked past the limit; 0 when it was not.
+    """
+
+    seconds: float = 0.0
+    timed_out: bool = False
+    abandoned: bool = False
+    blocked_seconds: float = 0.0
+
+
+async def bounded(work: Coroutine[Any, Any, None], limit: float) -> Ended:
+    """Runs ``work``, which handles its own exceptions, in a task of its own for at most ``limit`` seconds.
+
+    Past the limit the task is cancelled; if it does not end soon after, it is left to itself.
+    """
+    loop = asyncio.get_running_loop()
+    ended = Ended()
+    started = loop.time()
+    task = loop.create_task(work)
+    waiter: asyncio.Future[None] = loop.create_future()
+    timers: list[asyncio.TimerHandle] = []
+
+    def wake() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def give_up() -> None:
+        ended.abandoned = True
+        wake()
+
+    def time_out() -> None:
+        late = loop.time() - started - limit
+        ended.timed_out = True
+        ended.blocked_seconds = late if late > _LATE_SECONDS else 0.0
+        task.cancel()
+        timers.append(loop.call_later(_GRACE_SECONDS, give_up))
+
+    def done(finished: asyncio.Task[None]) -> None:
+        if not finished.cancelled():
+            finished.exception()  # marks it as seen: an abandoned task may still raise
+        wake()
+
+    task.add_done_callback(done)
+    timers.append(loop.call_later(limit, time_out))
+    try:
+        await waiter
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task], timeout=_GRACE_SECONDS)
+        raise
+    finally:
+        for timer in timers:
+            timer.cancel()
+    ended.seconds = loop.time() - started
+    if not ended.timed_out and ended.seconds > limit:
+        ended.timed_out = True
+        ended.blocked_seconds = ended.seconds - limit
+    return ended
