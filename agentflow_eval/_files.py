@@ -414,13 +414,21 @@ def model_text(model: BaseModel, *, exclude_unset: bool = True) -> str:
     """
     if exclude_unset:
         _mark_changed(model)
+    return _dumped(model, indent=2, exclude_unset=exclude_unset) + "\n"
+
+
+def model_line(model: BaseModel) -> str:
+    """The whole model as JSON text on one line."""
+    return _dumped(model, indent=None, exclude_unset=False)
+
+
+def _dumped(model: BaseModel, indent: int | None, exclude_unset: bool) -> str:
     try:
-        return model.model_dump_json(indent=2, exclude_unset=exclude_unset) + "\n"
+        return model.model_dump_json(indent=indent, exclude_unset=exclude_unset)
     except (PydanticSerializationError, UnicodeEncodeError):
         # Only text that UTF-8 cannot hold, or a value that JSON cannot, brings us here.
         value = model.model_dump(exclude_unset=exclude_unset)
-        text = json.dumps(_mended(value), indent=2, ensure_ascii=False, default=_enum_or_text)
-        return text + "\n"
+        return json.dumps(_mended(value), indent=indent, ensure_ascii=False, default=_enum_or_text)
 
 
 def _mark_changed(model: BaseModel) -> None:

@@ -344,3 +344,66 @@ def _approx_problems(matcher: dict[str, Any], path: str) -> Iterator[tuple[str, 
     tol = matcher.get("tol", _DEFAULT_TOL)
     if _kind(tol) != "number" or not 0 <= tol < math.inf:
         yield path, f"tol takes a number of at least 0, got {shown(tol)}"
+
+
+# Examples
+
+
+def example(expected: Any) -> Any:
+    """A value that ``expected`` matches, with each matcher in it replaced by such a value."""
+    if isinstance(expected, list):
+        return [example(item) for item in expected]
+    if not isinstance(expected, dict):
+        return expected
+    if "$regex" in expected:
+        return _example_text(expected["$regex"])
+    for name in ("$literal", "$approx"):
+        if name in expected:
+            return expected[name]
+    if "$in" in expected:
+        return example(expected["$in"][0])
+    if "$type" in expected:
+        samples = {"string": "", "number": 0, "integer": 0, "boolean": False, "list": [], "object": {}, "null": None}
+        return samples[expected["$type"]]
+    if "$any" in expected:
+        return None
+    return {key: example(value) for key, value in expected.items()}
+
+
+def _example_text(pattern: str) -> str:
+    """A short text that the pattern matches as a whole; the pattern itself where none is found."""
+    from re import _parser  # type: ignore[attr-defined]  # the only way to read a pattern; guarded below
+
+    try:
+        text = _shortest(_parser.parse(pattern))
+    except Exception:  # an undocumented module may change
+        return pattern
+    return text if re.fullmatch(pattern, text) else pattern
+
+
+def _shortest(parsed: Any) -> str:
+    text = ""
+    for operation, argument in parsed:
+        name = str(operation)
+        if name == "LITERAL":
+            text += chr(argument)
+        elif name == "IN":
+            text += _member(argument)
+        elif name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            text += _shortest(argument[2]) * argument[0]
+        elif name == "SUBPATTERN":
+            text += _shortest(argument[-1])
+        elif name == "BRANCH":
+            text += _shortest(argument[1][0])
+        elif name in ("ANY", "NOT_LITERAL"):
+            text += "a"
+    return text
+
+
+def _member(options: Any) -> str:
+    name, value = str(options[0][0]), options[0][1]
+    if name == "LITERAL":
+        return chr(value)
+    if name == "RANGE":
+        return chr(value[0])
+    return {"CATEGORY_DIGIT": "0", "CATEGORY_SPACE": " ", "CATEGORY_NOT_WORD": "-"}.get(str(value), "a")

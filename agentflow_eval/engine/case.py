@@ -1,0 +1,322 @@
+"""One case from its first message to its result."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentflow_eval._files import printable
+from agentflow_eval.adapters import Session, Target, Turn
+from agentflow_eval.collector import CURRENT, TrajectoryCollector
+from agentflow_eval.config import EvalConfig
+from agentflow_eval.criteria import BaseCriterion, SyncCriterion, for_case
+from agentflow_eval.dataset import EvalCase
+from agentflow_eval.engine._bounded import Ended, bounded
+from agentflow_eval.engine._mock import replay
+from agentflow_eval.engine._trials import combined
+from agentflow_eval.errors import exception_text
+from agentflow_eval.result import (
+    NO_TOKENS,
+    CriterionResult,
+    ErrorKind,
+    EvalCaseResult,
+    ExecutionResult,
+    NodeDetail,
+    Outcome,
+    TurnResult,
+    fast,
+    verdict,
+)
+
+_CASE_FIELDS = set(EvalCaseResult.model_fields)
+_FRAMES_SHOWN = 8
+
+
+@dataclass(slots=True)
+class Plan:
+    """What all cases of a run share.
+
+    Attributes:
+        target: The agent; None in a mock run.
+        config: The run's settings.
+        criteria: Those of the config and the evaluator's own.
+        extra_criteria: The evaluator's own, which a case cannot override.
+        new_collector: Makes the collector of an attempt.
+    """
+
+    target: Target | None
+    config: EvalConfig
+    criteria: Sequence[BaseCriterion]
+    extra_criteria: Sequence[BaseCriterion] = ()
+    new_collector: Callable[[], TrajectoryCollector] = TrajectoryCollector
+
+
+@dataclass(slots=True)
+class Break:
+    """Why a run could not be finished."""
+
+    kind: ErrorKind
+    message: str
+    traceback: str | None = None
+    timed_out: bool = False
+
+
+@dataclass(slots=True)
+class _Play:
+    """What one attempt did, filled as it goes so that a timeout finds it."""
+
+    turns_played: int = 0
+    errors: list[tuple[int, BaseException]] = field(default_factory=list)
+    settled: bool = False
+
+
+async def run_case(case: EvalCase, plan: Plan) -> EvalCaseResult:
+    """The result of a case: of its one run, or of all its trials. Nothing that the agent does raises here."""
+    if case.skip:
+        return unrun(case, Outcome.SKIPPED, skip_reason=case.skip)
+    trials = case.trials or plan.config.trials
+    if trials == 1 or plan.config.mock_mode:
+        return await _run_with_retries(case, plan)
+    return combined([await _run_with_retries(case, plan) for _ in range(trials)])
+
+
+def unrun(case: EvalCase, outcome: Outcome, **values: Any) -> EvalCaseResult:
+    """The result of a case that was not run."""
+    return EvalCaseResult(
+        eval_id=printable(case.eval_id), name=printable(case.name), outcome=outcome, tags=case.tags, **values
+    )
+
+
+async def _run_with_retries(case: EvalCase, plan: Plan) -> EvalCaseResult:
+    earlier: list[str] = []
+    while True:
+        result = await _run_once(case, plan)
+        if result.error_kind is not ErrorKind.AGENT or len(earlier) >= plan.config.retries:
+            break
+        earlier.append(result.error or "")
+    if earlier:
+        result.__dict__["attempts"] = len(earlier) + 1
+        result.__dict__["retried_errors"] = earlier
+    return result
+
+
+async def _run_once(case: EvalCase, plan: Plan) -> EvalCaseResult:
+    collector = plan.new_collector()
+    if plan.target is None:
+        replay(case, plan.config.criteria.overridden_by(case.criteria), collector)
+        broke = None
+    else:
+        broke = await _drive(case, plan.target, collector, case.timeout or plan.config.timeout)
+    collector.finish()
+    execution = collector.execution(broke.message if broke else None)
+    _add_expectations(execution, case)
+    own = for_case(case, plan.config.criteria)
+    criteria = plan.criteria if own is None else [*own, *plan.extra_criteria]
+    if broke is None:
+        results = [await _judge(criterion, execution, case, plan.config) for criterion in criteria]
+    else:
+        reason = f"not scored, because the run broke: {broke.message}"
+        results = [CriterionResult.broken(c.name, c.config.threshold, reason) for c in criteria]
+    return _result(case, execution, results, broke, collector.stdout)
+
+
+# Driving
+
+
+async def _drive(case: EvalCase, target: Target, collector: TrajectoryCollector, limit: float) -> Break | None:
+    play = _Play()
+    ended = await bounded(_play(case, target, collector, play), limit)
+    if ended.timed_out:
+        return _timeout(ended, limit, play, collector)
+    if play.errors:
+        turn, exc = play.errors[0]
+        message = f"turn {turn + 1}: {exception_text(exc)}" if len(case.conversation) > 1 else exception_text(exc)
+        return Break(ErrorKind.AGENT, printable(message), _short_traceback(exc))
+    if collector.failures:
+        message = f"the recorder could not follow the agent: {collector.failures[0]}"
+        return Break(ErrorKind.WIRING, printable(message))
+    return None
+
+
+async def _play(case: EvalCase, target: Target, collector: TrajectoryCollector, play: _Play) -> None:
+    CURRENT.set(collector)
+    session = _session(case)
+    for index, invocation in enumerate(case.conversation):
+        text = invocation.user_content.get_text()
+        collector.begin_turn(text)
+        play.turns_played = index + 1
+        error = await _turn(Turn(index, text, invocation.user_content), target, session, collector)
+        if error is not None:
+            play.errors.append((index, error))
+        if _being_cancelled():
+            return  # the time is up; whatever comes now is late
+        collector.end_turn(None if error is None else printable(exception_text(error)))
+        if error is not None and case.on_turn_error == "stop":
+            return
+        session.messages.append({"role": "user", "content": text})
+        answer = collector.final_response
+        if answer:
+            session.messages.append({"role": "assistant", "content": answer})
+    play.settled = True
+
+
+async def _turn(turn: Turn, target: Target, session: Session, collector: TrajectoryCollector) -> BaseException | None:
+    """What the agent raised, if anything; only cancellation by us and Ctrl-C go on."""
+    try:
+        await target.run_turn(turn, session, collector)
+    except asyncio.CancelledError as exc:
+        if _being_cancelled():
+            raise
+        return exc  # a CancelledError that leaked out of the agent is the agent's
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # the agent is a stranger: SystemExit and the like belong to its case
+        return exc
+    return None
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _session(case: EvalCase) -> Session:
+    given = case.session_input
+    return Session(
+        thread_id=f"eval-{random.getrandbits(96):024x}",
+        app_name=given.app_name,
+        user_id=given.user_id,
+        state=copy.deepcopy(given.state) if given.state else {},
+        config=copy.deepcopy(given.config) if given.config else {},
+    )
+
+
+def _timeout(ended: Ended, limit: float, play: _Play, collector: TrajectoryCollector) -> Break:
+    turn = max(play.turns_played, 1)
+    parts = [f"the agent timed out after {limit:g} s (turn {turn})"]
+    if ended.blocked_seconds:
+        parts.append(
+            f"the event loop was blocked for {ended.blocked_seconds + limit:.1f} s: a blocking call inside async code, "
+            "of this case or of one that ran beside it; make the agent function sync, or await instead"
+        )
+    if ended.abandoned:
+        parts.append("it ignored its cancellation and was left to itself")
+    late = [exc for _, exc in play.errors]
+    if late:
+        parts.append(f"while it was stopped it raised {exception_text(late[-1])}")
+    message = printable("; ".join(parts))
+    if not play.settled and not collector.closed:
+        collector.end_turn(message)
+    return Break(ErrorKind.TIMEOUT, message, _short_traceback(late[-1]) if late else None, timed_out=True)
+
+
+def _short_traceback(exc: BaseException) -> str | None:
+    """The last frames: where the agent itself raised, not how we called it."""
+    try:
+        lines = traceback.format_exception(exc, limit=-_FRAMES_SHOWN)
+    except Exception:  # formatting calls the stranger's __str__ and __repr__
+        return None
+    return printable("".join(lines)).rstrip()
+
+
+def _add_expectations(execution: ExecutionResult, case: EvalCase) -> None:
+    """Puts what each turn expects beside what it did; turns that were never played are added."""
+    for index, invocation in enumerate(case.conversation):
+        if index == len(execution.turns):
+            text = printable(invocation.user_content.get_text())
+            execution.turns.append(TurnResult(turn_index=index, user_input=text, answered=False, outcome="not_run"))
+        turn = execution.turns[index].__dict__
+        turn["expected_response"] = invocation.expected_text
+        turn["expected_tool_calls"] = invocation.expected_tools
+        turn["expected_node_order"] = invocation.expected_nodes
+
+
+# Judging
+
+
+async def _judge(
+    criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase, config: EvalConfig
+) -> CriterionResult:
+    """The criterion's result; whatever it raises is its own error and nobody else's."""
+    try:
+        if isinstance(criterion, SyncCriterion):
+            result: Any = criterion.evaluate_sync(execution, case)
+        else:
+            async with asyncio.timeout(config.criterion_timeout):
+                result = await criterion.evaluate(execution, case)
+        if isinstance(result, CriterionResult):
+            return result
+        problem = f"returned {type(result).__name__}, not a CriterionResult"
+    except asyncio.CancelledError:
+        if _being_cancelled():
+            raise
+        problem = "raised CancelledError"
+    except TimeoutError as exc:
+        own = exception_text(exc)
+        problem = f"timed out after {config.criterion_timeout:g} s" if own == "TimeoutError" else f"raised {own}"
+    except (Exception, SystemExit) as exc:  # a user's criterion is a stranger too
+        problem = f"raised {exception_text(exc)}"
+    return CriterionResult.broken(criterion.name, _threshold(criterion), printable(f"the criterion {problem}"))
+
+
+def _threshold(criterion: BaseCriterion) -> float:
+    return float(getattr(getattr(criterion, "config", None), "threshold", 0.0))
+
+
+def _result(
+    case: EvalCase,
+    execution: ExecutionResult,
+    results: list[CriterionResult],
+    broke: Break | None,
+    stdout: str,
+) -> EvalCaseResult:
+    outcome, kind = (Outcome.ERROR, broke.kind) if broke else verdict(results)
+    agent_tokens = execution.token_usage
+    return fast(
+        EvalCaseResult,
+        _CASE_FIELDS,
+        eval_id=printable(case.eval_id),
+        name=printable(case.name),
+        passed=outcome is Outcome.PASSED,
+        criterion_results=results,
+        actual_trajectory=execution.trajectory,
+        actual_tool_calls=execution.tool_calls,
+        actual_response=execution.actual_response,
+        messages=execution.messages,
+        node_responses=execution.node_responses,
+        node_visits=execution.node_visits,
+        duration_seconds=execution.duration_seconds,
+        error=broke.message if broke else _why_unjudged(kind, results),
+        metadata=case.metadata,
+        turn_results=execution.turns,
+        token_usage=sum((r.token_usage for r in results if r.token_usage is not NO_TOKENS), agent_tokens),
+        agent_token_usage=agent_tokens,
+        node_details=[
+            NodeDetail(**{name: getattr(response, name) for name in NodeDetail.model_fields})
+            for response in execution.node_responses
+        ],
+        outcome=outcome,
+        error_kind=kind,
+        error_traceback=broke.traceback if broke else None,
+        timed_out=broke.timed_out if broke else False,
+        skip_reason=None,
+        tags=case.tags,
+        stdout=printable(stdout),
+        attempts=1,
+        retried_errors=[],
+        trials=[],
+    )
+
+
+def _why_unjudged(kind: ErrorKind | None, results: Sequence[CriterionResult]) -> str | None:
+    if kind is None:
+        return None
+    if kind is ErrorKind.NOTHING_CHECKED:
+        reasons = "; ".join(f"{r.criterion}: {r.reason}" for r in results) or "no criterion is switched on"
+        return f"nothing was checked ({reasons})"
+    return "; ".join(f"{r.criterion}: {r.error}" for r in results if r.is_error)
