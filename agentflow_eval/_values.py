@@ -27,6 +27,7 @@ _DEFAULT_TOL = 1e-6
 _DEEPEST = 64
 _LONGEST_REPR = 2000
 _SHOWN = 120
+_SCALARS = (str, int, bool)
 
 # Projection to JSON
 
@@ -48,7 +49,13 @@ def jsonable(value: Any, depth: int = _DEEPEST) -> Any:
     if depth <= 0:
         return "<nested too deeply>"
     if kind is dict:
-        return {_key(key): jsonable(item, depth - 1) for key, item in value.items()}
+        depth -= 1
+        return {
+            printable(key) if type(key) is str else _key(key): item
+            if (type(item) is str and item.isprintable()) or type(item) is int
+            else jsonable(item, depth)
+            for key, item in value.items()
+        }
     if kind is list or kind is tuple:
         return [jsonable(item, depth - 1) for item in value]
     try:
@@ -207,11 +214,16 @@ def _object_mismatch(expected: dict[str, Any], actual: Any, subset: bool, path: 
     for key, want in expected.items():
         if key not in actual:
             return f"{path}.{key}: missing (expected {shown(want)})"
-        why = mismatch(want, actual[key], subset=subset, path=f"{path}.{key}")
+        got = actual[key]
+        if type(want) is type(got) and type(want) in _SCALARS and want == got:
+            continue
+        why = mismatch(want, got, subset=subset, path=f"{path}.{key}")
         if why:
             return why
-    extra = [] if subset else [key for key in actual if key not in expected]
-    return f"{path}.{extra[0]}: unexpected, got {shown(actual[extra[0]])}" if extra else None
+    if subset or len(actual) == len(expected):
+        return None
+    extra = [key for key in actual if key not in expected]
+    return f"{path}.{extra[0]}: unexpected, got {shown(actual[extra[0]])}"
 
 
 def shown(value: Any) -> str:

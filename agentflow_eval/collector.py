@@ -19,16 +19,16 @@ from agentflow_eval.result import (
     NodeResponse,
     TokenUsage,
     TurnResult,
-    fast,
+    maker,
 )
 
 CURRENT: ContextVar[TrajectoryCollector | None] = ContextVar("agentflow_eval_collector", default=None)
 """The collector of the case that the running task (or ``to_thread`` worker) belongs to."""
 
-_CALL_FIELDS = set(ToolCall.model_fields)
-_STEP_FIELDS = set(TrajectoryStep.model_fields)
-_TURN_FIELDS = set(TurnResult.model_fields)
-_EXECUTION_FIELDS = set(ExecutionResult.model_fields)
+_make_call = maker(ToolCall)
+_make_step = maker(TrajectoryStep)
+_make_turn = maker(TurnResult)
+_make_execution = maker(ExecutionResult)
 _NOTHING: Any = object()
 _ANSWER_KEYS = frozenset({"response", "tool_calls", "node_visits", "token_usage"})
 
@@ -157,9 +157,7 @@ class TrajectoryCollector:
             call_id: The runtime's id of the call.
         """
         arguments, note = _arguments(args)
-        call = fast(
-            ToolCall,
-            _CALL_FIELDS,
+        call = _make_call(
             name=printable(str(name)),
             args=arguments,
             call_id=call_id,
@@ -317,9 +315,7 @@ class TrajectoryCollector:
     def execution(self, error: str | None = None) -> ExecutionResult:
         """The record as one value; the collector should be finished before."""
         turns = [turn.result(self, index) for index, turn in enumerate(self._turns)]
-        return fast(
-            ExecutionResult,
-            _EXECUTION_FIELDS,
+        return _make_execution(
             tool_calls=self.tool_calls,
             trajectory=self.trajectory,
             messages=self.messages,
@@ -358,9 +354,7 @@ class TrajectoryCollector:
         if self.start_time is None:
             self.start_time = now
         self.end_time = now
-        step = fast(
-            TrajectoryStep, _STEP_FIELDS, step_type=kind, name=name, args=args, timestamp=now, metadata=metadata
-        )
+        step = _make_step(step_type=kind, name=name, args=args, timestamp=now, metadata=metadata)
         self.trajectory.append(step)
         return step
 
@@ -455,9 +449,7 @@ class _TurnMark:
             item if begin == 0 and end == len(item) else item[begin:end]
             for item, begin, end in zip(lists, first, last, strict=True)
         )
-        return fast(
-            TurnResult,
-            _TURN_FIELDS,
+        return _make_turn(
             turn_index=index,
             user_input=self.user_input,
             agent_response=self.answer or "",

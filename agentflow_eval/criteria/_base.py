@@ -81,6 +81,7 @@ class View:
         answers: Turns whose answers are judged, each with its expectations; the last one comes last.
         case: The case, for keywords of its own; None when a turn before the last is viewed.
         execution: The run as a whole.
+        own_slots: Slots that some turn of the case gives itself.
     """
 
     tool_calls: list[ToolCall]
@@ -90,6 +91,7 @@ class View:
     answers: list[tuple[TurnResult, Invocation]]
     case: EvalCase | None
     execution: ExecutionResult
+    own_slots: frozenset[str] = frozenset()
 
     def check_events(self) -> None:
         """Raises `WiringError` when the agent answered and nothing was recorded of how."""
@@ -110,8 +112,24 @@ class View:
         return result, text, [other.turn_index + 1 for other, _ in stated[:-1]]
 
 
+_latest: tuple[ExecutionResult, EvalCase, View] | None = None
+
+
 def view_of_case(actual: ExecutionResult, case: EvalCase) -> View:
-    """Everything a case recorded beside everything it expects, all turns together."""
+    """Everything a case recorded beside everything it expects, all turns together.
+
+    The criteria of one case ask for it one after the other, so the latest one is kept.
+    """
+    global _latest
+    latest = _latest
+    if latest is not None and latest[0] is actual and latest[1] is case:
+        return latest[2]
+    view = _new_view_of_case(actual, case)
+    _latest = (actual, case, view)
+    return view
+
+
+def _new_view_of_case(actual: ExecutionResult, case: EvalCase) -> View:
     turns = case.conversation
     if len(turns) == 1:
         tools, nodes = turns[0].expected_tools, turns[0].expected_nodes
@@ -126,6 +144,7 @@ def view_of_case(actual: ExecutionResult, case: EvalCase) -> View:
         answers=list(zip(_turns_of(actual, case), turns, strict=False)),
         case=case,
         execution=actual,
+        own_slots=frozenset(slot for turn in turns if turn.criteria for slot in turn.criteria.model_fields_set),
     )
 
 
@@ -193,13 +212,10 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
 
     def evaluate_sync(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
         """The judgement of the case, once or turn by turn as ``scope`` and the turns' own criteria say."""
-        if self._by_turn(expected):
+        view = view_of_case(actual, expected)
+        if self.slot in view.own_slots or getattr(self.config, "scope", "case") == "turn":
             return self._judge_turns(actual, expected)
-        return self._judge(view_of_case(actual, expected), self.config)
-
-    def _by_turn(self, case: EvalCase) -> bool:
-        own = any(turn.criteria and self.slot in turn.criteria.model_fields_set for turn in case.conversation)
-        return own or getattr(self.config, "scope", "case") == "turn"
+        return self._judge(view, self.config)
 
     def _judge(self, view: View, config: Config) -> CriterionResult:
         try:

@@ -44,12 +44,9 @@ def match_sequence(
     """
     if not expected:
         return SequenceMatch(0.0 if actual else 1.0, [], [], list(range(len(actual))))
-    pairs = _same_positions(expected, actual, equal)
-    if not len(pairs) == len(expected) == len(actual):
-        if match_type is MatchType.IN_ORDER:
-            pairs = _common_subsequence(expected, actual, equal)
-        elif match_type is MatchType.ANY_ORDER:
-            pairs = _maximum_matching(expected, actual, equal)
+    if len(expected) == len(actual) and all(map(equal, expected, actual)):
+        return SequenceMatch(1.0, [(i, i) for i in range(len(expected))], [], [])
+    pairs = _PAIRINGS[match_type](expected, actual, equal)
     whole = max(len(expected), len(actual)) if match_type is MatchType.EXACT else len(expected)
     found, used = {i for i, _ in pairs}, {j for _, j in pairs}
     return SequenceMatch(
@@ -116,3 +113,10 @@ def _maximum_matching(
             partner_of_actual[free], partner_of_expected[i] = i, free
             free = before
     return sorted(partner_of_expected.items())
+
+
+_PAIRINGS: dict[MatchType, Callable[..., list[tuple[int, int]]]] = {
+    MatchType.EXACT: _same_positions,
+    MatchType.IN_ORDER: _common_subsequence,
+    MatchType.ANY_ORDER: _maximum_matching,
+}

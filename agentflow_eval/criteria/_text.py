@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,6 +51,22 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+
+
+folded = lru_cache(maxsize=64)(fold)
+"""`fold` that remembers the latest texts: one answer is searched for many keywords."""
+
+
+def stands_alone(text: str, keyword: str) -> bool:
+    """Whether some place where ``keyword`` occurs in ``text`` has no letter or digit right before or after it."""
+    haystack, wanted = folded(text), folded(keyword)
+    start = haystack.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        if not haystack[max(0, start - 1) : start].isalnum() and not haystack[end : end + 1].isalnum():
+            return True
+        start = haystack.find(wanted, start + 1)
+    return False
 
 
 def words_around(text: str, keyword: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentflow_eval.config import ContainsKeywordsConfig
 from agentflow_eval.criteria._base import NO_RESPONSE, NothingToJudge, SlotCriterion, View, notes
-from agentflow_eval.criteria._text import fold, tokens, words_around
+from agentflow_eval.criteria._text import folded, stands_alone, tokens, words_around
 from agentflow_eval.result import CriterionResult, TurnResult
 
 _TEXT_SHOWN = 500
@@ -60,7 +60,7 @@ class _Search:
     def hit(self, match: str) -> bool:
         words = tokens(self.keyword) if match == "word" else []
         if not words:
-            return fold(self.keyword) in fold(self.text)
+            return folded(self.keyword) in folded(self.text)
         text, size = tokens(self.text), len(words)
         return any(text[start : start + size] == words for start in range(len(text) - size + 1))
 
@@ -107,17 +107,12 @@ def _remarks(view: View, config: ContainsKeywordsConfig, found: Sequence[_Search
     lines = []
     if config.match == "substring":
         for search in found:
-            around = None if _is_word(search) else words_around(search.text, search.keyword)
+            around = None if stands_alone(search.text, search.keyword) else words_around(search.text, search.keyword)
             if around:
                 lines.append(f'"{search.keyword}" matched inside "{around}"')
     if config.scan == "final_message" and any(len(_assistant_texts(view, turn)) > 1 for turn, _ in view.answers):
         lines.append("final message only: earlier messages of the turn were not searched (scan: all_messages would)")
     return lines
-
-
-def _is_word(search: _Search) -> bool:
-    words, text = tokens(search.keyword), tokens(search.text)
-    return bool(words) and any(text[start : start + len(words)] == words for start in range(len(text) - len(words) + 1))
 
 
 def _quoted(words: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from agentflow_eval.config import RougeMatchConfig
@@ -68,18 +69,25 @@ def rouge(expected: list[str], actual: list[str], variant: str) -> tuple[float, 
     """Precision, recall and F1, each 0..1; ``rouge2`` compares words when one of the texts has a single word."""
     if variant == "rougeL":
         overlap, wanted, got = common_length(expected, actual), len(expected), len(actual)
+    elif variant == "rouge2" and min(len(expected), len(actual)) > 1:
+        overlap = _clipped(itertools.pairwise(expected), itertools.pairwise(actual))
+        wanted, got = len(expected) - 1, len(actual) - 1
     else:
-        size = 2 if variant == "rouge2" and min(len(expected), len(actual)) > 1 else 1
-        left, right = _grams(expected, size), _grams(actual, size)
-        overlap = sum((left & right).values())
-        wanted, got = left.total(), right.total()
+        overlap, wanted, got = _clipped(expected, actual), len(expected), len(actual)
     if not overlap:
         return 0.0, 0.0, 0.0
     return overlap / got, overlap / wanted, 2 * overlap / (wanted + got)
 
 
-def _grams(words: list[str], size: int) -> Counter[Any]:
-    return Counter(words) if size == 1 else Counter(itertools.pairwise(words))
+def _clipped(expected: Iterable[object], actual: Iterable[object]) -> int:
+    """How many items of ``actual`` find a partner in ``expected``, each of which serves once."""
+    left = Counter(expected)
+    overlap = 0
+    for item in actual:
+        if left.get(item):
+            left[item] -= 1
+            overlap += 1
+    return overlap
 
 
 def common_length(first: list[str], second: list[str]) -> int:

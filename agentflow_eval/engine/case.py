@@ -29,11 +29,11 @@ from agentflow_eval.result import (
     NodeDetail,
     Outcome,
     TurnResult,
-    fast,
+    maker,
     verdict,
 )
 
-_CASE_FIELDS = set(EvalCaseResult.model_fields)
+_make_case_result = maker(EvalCaseResult)
 _FRAMES_SHOWN = 8
 
 
@@ -277,9 +277,7 @@ def _result(
 ) -> EvalCaseResult:
     outcome, kind = (Outcome.ERROR, broke.kind) if broke else verdict(results)
     agent_tokens = execution.token_usage
-    return fast(
-        EvalCaseResult,
-        _CASE_FIELDS,
+    return _make_case_result(
         eval_id=printable(case.eval_id),
         name=printable(case.name),
         passed=outcome is Outcome.PASSED,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import gc
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from agentflow_eval.dataset import EvalCase
@@ -14,6 +16,7 @@ OnResult = Callable[[EvalCaseResult], None]
 
 _TURNS_TO_OTHERS = 50
 """After so many cases that never waited, a worker lets the event loop do other things."""
+_YOUNG_OBJECTS = 20_000
 
 
 @dataclass(slots=True)
@@ -52,9 +55,22 @@ async def run_cases(
             if index % _TURNS_TO_OTHERS == 0:
                 await asyncio.sleep(0)
 
-    if concurrency <= 1 or len(cases) <= 1:
-        await worker()
-        return
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency, len(cases))):
-            group.create_task(worker())
+    with _collector_relaxed():
+        if concurrency <= 1 or len(cases) <= 1:
+            await worker()
+            return
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(concurrency, len(cases))):
+                group.create_task(worker())
+
+
+@contextmanager
+def _collector_relaxed() -> Iterator[None]:
+    """Lets the cyclic garbage collector look less often: results are kept, so most looks find nothing."""
+    before = gc.get_threshold()
+    if before[0]:
+        gc.set_threshold(max(before[0], _YOUNG_OBJECTS), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
