@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 
 from agentflow_eval._values import jsonable
-from agentflow_eval.dataset import ToolCall, TrajectoryStep
+from agentflow_eval.dataset import StepType, ToolCall, TrajectoryStep
 from agentflow_eval.reporters._base import Shown
 from agentflow_eval.result import (
     CriterionResult,
+    ErrorKind,
     EvalCaseResult,
     NodeDetail,
     NodeResponse,
@@ -28,15 +29,45 @@ LONGEST = 20_000
 RAW = "\x00"
 """Starts a text that stands for a number too large for JavaScript; no other text has it, see `printable`."""
 
+KIND_WORDS = {
+    ErrorKind.AGENT: "The agent raised an exception",
+    ErrorKind.TIMEOUT: "The agent did not finish in time",
+    ErrorKind.JUDGE: "A judge could not judge",
+    ErrorKind.CRITERION: "A criterion could not judge",
+    ErrorKind.WIRING: "The agent answered, but nothing was recorded",
+    ErrorKind.NOTHING_CHECKED: "No criterion judged the case",
+    ErrorKind.FIXTURE: "A fixture broke",
+    ErrorKind.NOT_RUN: "The run was interrupted before the case",
+    ErrorKind.CANCELLED: "The run was interrupted during the case",
+}
+
 _LARGEST_INT = 2**53 - 1
 _ORJSON_OPTIONS = orjson.OPT_STRICT_INTEGER | orjson.OPT_NON_STR_KEYS
-_GZIP_LEVEL = 5
-"""Level 9 saves 3% and takes three times as long."""
+_GZIP_LEVEL = 4
+"""Level 6 saves 6% and takes twice as long."""
 
 
 def packed(value: Any) -> str:
     """``value`` as JSON, compressed, as base64."""
-    return base64.b64encode(gzip.compress(_json(value), _GZIP_LEVEL, mtime=0)).decode("ascii")
+    return _compressed(_json(value))
+
+
+def packed_cases(cases: Iterable[EvalCaseResult], shown: Shown) -> str:
+    """The evidence of some cases, packed as one list."""
+    return _compressed(b"[%b]" % b",".join(_case_json(case, shown) for case in cases))
+
+
+def _compressed(text: bytes) -> str:
+    return base64.b64encode(gzip.compress(text, _GZIP_LEVEL, mtime=0)).decode("ascii")
+
+
+def _case_json(case: EvalCaseResult, shown: Shown) -> bytes:
+    evidence = _case(case, shown)
+    text = _json(evidence)
+    if len(text) <= LONGEST:
+        return text
+    _clip(evidence)
+    return _json(evidence)
 
 
 def _json(value: Any) -> bytes:
@@ -56,8 +87,16 @@ def _exact(value: Any) -> Any:
     return f"{RAW}{value}" if too_large else value
 
 
+def _clip(evidence: dict[str, Any]) -> None:
+    """Cuts very long texts in what tools and models were given and gave back; answers stay whole."""
+    for key in ("calls", "steps", "responses", "messages"):
+        if key in evidence:
+            evidence[key] = _clipped(evidence[key])
+    for part in (*evidence.get("turns", ()), *evidence.get("trials", ())):
+        _clip(part)
+
+
 def _clipped(value: Any) -> Any:
-    """``value`` with its very long texts cut, which the text then says."""
     kind = type(value)
     if kind is str:
         rest = len(value) - LONGEST
@@ -74,35 +113,41 @@ def _given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value}
 
 
-def case_evidence(case: EvalCaseResult, shown: Shown) -> dict[str, Any]:
-    """Everything that is shown of an opened case; what its turns say is not said twice."""
-    turns = case.turn_results
-    answered = bool(turns) and turns[-1].agent_response == case.actual_response
-    own_calls = () if any(turn.tool_calls for turn in turns) else case.actual_tool_calls
-    return _given(
+def _case(case: EvalCaseResult, shown: Shown) -> dict[str, Any]:
+    """What is shown of an opened case; the runs of a case that is run more than once hold its evidence."""
+    evidence = {} if case.trials else _evidence(case, shown)
+    return evidence | _given(
         criteria=[_criterion(result, shown) for result in case.criterion_results],
-        turns=[_turn(turn, shown) for turn in turns],
-        calls=_calls(own_calls, shown),
-        nodes=None if any(turn.node_visits for turn in turns) else case.node_visits,
-        answer=None if answered or not shown.include_actual_response else case.actual_response,
-        steps=[_step(step, shown) for step in case.actual_trajectory] if shown.include_trajectory else None,
-        responses=_responses(case, shown),
-        messages=_clipped(case.messages) if shown.include_actual_response else None,
         metadata=case.metadata,
         traceback=case.error_traceback,
-        kind=case.error_kind,
-        timed_out=case.timed_out,
+        kind=KIND_WORDS[case.error_kind] if case.error_kind else None,
         attempts=case.attempts - 1,
         retried=case.retried_errors,
         agent_tokens=_tokens(case.agent_token_usage),
         tokens=_tokens(case.token_usage),
-        trials=[trial_evidence(trial, shown) for trial in case.trials],
+        trials=[_trial(trial, shown) for trial in case.trials],
     )
 
 
-def trial_evidence(trial: EvalCaseResult, shown: Shown) -> dict[str, Any]:
+def _evidence(case: EvalCaseResult, shown: Shown) -> dict[str, Any]:
+    """What a run recorded; what its turns say is not said twice."""
+    turns = case.turn_results
+    answered = bool(turns) and turns[-1].agent_response == case.actual_response
+    own_calls = () if any(turn.tool_calls for turn in turns) else case.actual_tool_calls
+    return _given(
+        turns=[_turn(turn, shown) for turn in turns],
+        calls=_calls(own_calls, shown),
+        nodes=None if any(turn.node_visits for turn in turns) else case.node_visits,
+        answer=None if answered or not shown.include_actual_response else case.actual_response,
+        steps=_steps(case, shown),
+        responses=_responses(case, shown),
+        messages=case.messages if shown.include_actual_response else None,
+    )
+
+
+def _trial(trial: EvalCaseResult, shown: Shown) -> dict[str, Any]:
     """One run of a case: its evidence with what the list shows of a case."""
-    return case_evidence(trial, shown) | {
+    return _case(trial, shown) | {
         "outcome": trial.outcome,
         "why": trial.explanation(),
         "seconds": trial.duration_seconds,
@@ -148,16 +193,27 @@ def _calls(calls: Iterable[ToolCall], shown: Shown) -> list[dict[str, Any]]:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    lean = _given(name=call.name, args=_clipped(call.args), id=call.call_id, error=_clipped(call.error))
+    lean = _given(name=call.name, args=call.args, id=call.call_id, error=call.error)
     if call.result is not None:
-        lean["result"] = _clipped(call.result)
+        lean["result"] = call.result
     return lean
 
 
-def _step(step: TrajectoryStep, shown: Shown) -> dict[str, Any]:
-    lean = _given(type=step.step_type, name=step.name, time=step.timestamp)
-    if shown.include_tool_call_details:
-        lean |= _given(args=_clipped(step.args), more=_clipped(step.metadata))
+def _steps(case: EvalCaseResult, shown: Shown) -> list[dict[str, Any]]:
+    if not shown.include_trajectory:
+        return []
+    hide_args = bool(case.actual_tool_calls) or not shown.include_tool_call_details
+    return [_step(step, hide_args, not shown.include_tool_call_details) for step in case.actual_trajectory]
+
+
+def _step(step: TrajectoryStep, hide_args: bool, hide_tool_details: bool) -> dict[str, Any]:
+    lean: dict[str, Any] = {"type": step.step_type, "name": step.name}
+    if step.timestamp is not None:
+        lean["time"] = step.timestamp
+    if step.args and not hide_args:
+        lean["args"] = step.args
+    if step.metadata and not (hide_tool_details and step.step_type is StepType.TOOL):
+        lean["more"] = step.metadata
     return lean
 
 
@@ -171,7 +227,7 @@ def _responses(case: EvalCaseResult, shown: Shown) -> list[dict[str, Any]]:
 def _response(response: NodeResponse | NodeDetail) -> dict[str, Any]:
     lean = _given(
         node=response.node_name,
-        input=_clipped(response.input_messages),
+        input=response.input_messages,
         text=response.response_text,
         tokens=_tokens(response.token_usage),
     )

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from agentflow_eval._files import printable
 from agentflow_eval.reporters._base import BaseReporter, Shown
-from agentflow_eval.reporters._island import case_evidence, packed
+from agentflow_eval.reporters._island import KIND_WORDS, packed, packed_cases
 from agentflow_eval.result import ErrorKind, EvalCaseResult, EvalReport, Outcome
 
 _CASES_IN_BLOCK = 50
@@ -28,17 +28,6 @@ _CASES_WITHOUT_SCRIPT = 100
 _CAUSES_SHOWN = 12
 
 _FIRST = (Outcome.FAILED, Outcome.ERROR, Outcome.PASSED, Outcome.SKIPPED)
-_KIND_WORDS = {
-    ErrorKind.AGENT: "agent raised",
-    ErrorKind.TIMEOUT: "time limit",
-    ErrorKind.JUDGE: "judge",
-    ErrorKind.CRITERION: "criterion",
-    ErrorKind.WIRING: "wiring",
-    ErrorKind.NOTHING_CHECKED: "nothing checked",
-    ErrorKind.FIXTURE: "fixture",
-    ErrorKind.NOT_RUN: "not run",
-    ErrorKind.CANCELLED: "cancelled",
-}
 _TURN_PREFIX = re.compile(r"^turn \d+: ")
 
 
@@ -106,7 +95,7 @@ class HTMLReporter(BaseReporter):
 
     def _blocks(self, cases: Sequence[EvalCaseResult]) -> Iterator[str]:
         for start in range(0, len(cases), _CASES_IN_BLOCK):
-            yield packed([case_evidence(case, self.shown) for case in cases[start : start + _CASES_IN_BLOCK]])
+            yield packed_cases(cases[start : start + _CASES_IN_BLOCK], self.shown)
 
 
 _CauseKey = tuple[Outcome, str, str]
@@ -151,7 +140,7 @@ def _cause_keys(case: EvalCaseResult) -> Iterator[_CauseKey]:
         text = "" if result.outcome is Outcome.FAILED else _first_line(result.error)
         yield result.outcome, result.criterion, text
     if case.error and (not broken or case.error_kind not in (None, ErrorKind.CRITERION, ErrorKind.JUDGE)):
-        kind = _KIND_WORDS[case.error_kind] if case.error_kind else "error"
+        kind = KIND_WORDS[case.error_kind] if case.error_kind else "error"
         yield Outcome.ERROR, kind, _first_line(case.error)
 
 
@@ -243,6 +232,11 @@ def _percent(share: float) -> str:
     return f"{math.floor(share * 1000 + 1e-6) / 10:.1f}%".replace(".0%", "%")
 
 
+def _breakable(name: str) -> Markup:
+    """A long name that may be broken after each underscore."""
+    return Markup("_<wbr>").join(printable(name).split("_"))
+
+
 def _score(score: float | None) -> str:
     return f"{score:.2f}" if isinstance(score, (int, float)) and math.isfinite(score) else "n/a"
 
@@ -267,7 +261,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
-    environment.filters |= {"percent": _percent, "score": _score, "duration": _duration}
+    environment.filters |= {"breakable": _breakable, "percent": _percent, "score": _score, "duration": _duration}
     return environment
 
 

@@ -86,7 +86,8 @@ def _steps(item: TurnResult) -> Iterator[TrajectoryStep]:
         yield TrajectoryStep.node(name, FINISHED + item.turn_index + position / 10)
         if name == "TOOL" and (call := next(calls, None)):
             moment = FINISHED + item.turn_index + position / 10 + 0.05
-            yield TrajectoryStep.tool(call.name, call.args, moment, call_id=call.call_id)
+            known = {"call_id": call.call_id} if call.call_id else {}
+            yield TrajectoryStep.tool(call.name, call.args, moment, **known)
     for call in calls:
         yield TrajectoryStep.tool(call.name, call.args, FINISHED + item.turn_index + 0.9)
 
@@ -135,7 +136,7 @@ def weather_passed() -> EvalCaseResult:
         node_visits=["MAIN", "TOOL", "MAIN"],
         duration_seconds=1.24,
         expected_response="It is 18 degrees in Paris, with a clear sky.",
-        expected_tool_calls=[tool("get_weather", {"city": "Paris"})],
+        expected_tool_calls=[tool("get_weather", {"city": "Paris", "unit": "celsius"})],
         expected_node_order=["MAIN", "TOOL", "MAIN"],
     )
     responses = [

@@ -1,20 +1,10 @@
 "use strict";
 (() => {
   const PAGE = 100;
-  const LONG = 4000;
+  const LONG = 2000;
+  const TAGS = 4;
   const RAW = "\u0000";
   const WORDS = { passed: "Passed", failed: "Failed", error: "Error", skipped: "Skipped" };
-  const KINDS = {
-    agent: "The agent raised an exception",
-    timeout: "The agent did not finish in time",
-    judge: "A judge could not judge",
-    criterion: "A criterion could not judge",
-    wiring: "The agent answered, but nothing was recorded",
-    nothing_checked: "No criterion judged this case",
-    fixture: "A fixture broke",
-    not_run: "The run was interrupted before this case",
-    cancelled: "The run was interrupted during this case",
-  };
   const byId = (id) => document.getElementById(id);
 
   // Making elements. Text from the report only ever becomes a text node.
@@ -22,7 +12,7 @@
   function el(tag, className, ...children) {
     const element = document.createElement(tag);
     if (className) element.className = className;
-    element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+    element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
     return element;
   }
 
@@ -39,9 +29,9 @@
   const outcomeIcon = (outcome) => [icon(outcome), el("span", "unseen", WORDS[outcome])];
 
   /** An element with text of any length; the rest of a very long one is shown on demand. */
-  function text(tag, className, value) {
+  function text(tag, className, value, dir = "auto") {
     const element = el(tag, className);
-    element.dir = "auto";
+    element.dir = dir;
     if (value.length <= LONG * 1.2) {
       element.textContent = value;
       return element;
@@ -70,9 +60,7 @@
     return `${open}\n${inner}${items.join(`,\n${inner}`)}\n${indent}${close}`;
   }
 
-  function code(value) {
-    return text("pre", "", json(value));
-  }
+  const code = (value) => text("pre", "", json(value), "ltr");
 
   function pairs(record) {
     return el("dl", "pairs", Object.entries(record).map(([key, value]) => [
@@ -171,24 +159,25 @@
   function argTable(rows, compare) {
     const cell = (value) => el("td", "", value === undefined ? el("span", "absent", "not given") : code(value));
     const body = rows.map(({ key, differs, wanted, got }) => {
-      const head = text("th", "", key);
-      head.scope = "row";
+      const head = Object.assign(text("th", "", key), { scope: "row" });
       return el("tr", differs ? "differs" : "", head, compare ? cell(wanted) : null, cell(compare || got !== undefined ? got : wanted));
     });
-    const titles = compare ? ["Argument", "Expected", "Actual"] : ["Argument", "Value"];
+    const titles = [el("span", "unseen", "Argument"), "Expected", "Actual"];
     const head = titles.map((title) => Object.assign(el("th", "", title), { scope: "col" }));
-    return el("table", "args", el("thead", "", el("tr", "", head)), el("tbody", "", body));
+    return el("table", "args", compare ? el("thead", "", el("tr", "", head)) : null, el("tbody", "", body));
   }
 
   function callCard(wanted, got, moved, stated) {
     const open = wanted && !Object.keys(wanted.args || {}).length;
     const rows = argRows(open ? null : wanted && wanted.args, got && (got.args || {}));
-    const differs = rows.some((row) => row.differs);
+    const differs = rows.some((row) => row.differs && row.wanted !== undefined);
+    const more = rows.some((row) => row.differs);
     const [kind, label] = !stated ? ["", ""]
       : !got ? ["bad", "missing"]
       : !wanted ? ["warn", "not expected"]
       : moved ? ["warn", "called elsewhere"]
       : differs ? ["warn", "arguments differ"]
+      : more ? ["warn", "more arguments"]
       : ["good", "as expected"];
     const call = got || wanted;
     const card = el("div", `call ${!stated ? "" : got ? (wanted ? "" : "extra") : "missing"}`);
@@ -235,7 +224,7 @@
   }
 
   function answer(turn) {
-    if (turn.outcome === "not_run") return null;
+    if (turn.outcome === "not_run" || (turn.outcome && !turn.answered && turn.wanted_answer === undefined)) return null;
     const actual = turn.answer === undefined ? el("p", "absent", "left out of this report")
       : turn.answered ? text("div", "text", turn.answer) : el("p", "absent", "no answer");
     if (turn.wanted_answer === undefined) return el("div", "", el("h5", "", "Answer"), actual);
@@ -270,8 +259,8 @@
     }
     const row = el("div", "score", icon(result.outcome),
       el("span", "label", text("span", "", result.name), el("span", "unseen", ` ${WORDS[result.outcome]}`)), gauge,
-      el("span", "number", number(result.score), el("span", "muted", ` of ${number(threshold)} needed`)));
-    if (result.why) row.append(text("div", "text", result.why));
+      el("span", "number", number(result.score), el("span", "muted", `, needs ${number(threshold)}`)));
+    if (result.why) row.append(text("div", `text ${result.outcome}`, result.why));
     if (result.details || result.tokens) {
       const used = result.tokens ? { "judge tokens": tokens(result.tokens) } : {};
       row.append(folded("Details", () => el("div", "block", pairs({ ...result.details, ...used }))));
@@ -282,8 +271,8 @@
   function timeline(steps) {
     const start = steps.find((step) => step.time)?.time;
     return el("ol", "block timeline", steps.map((step) => {
-      const rest = { ...step.args, ...step.more };
-      return el("li", "", el("span", "muted", step.time ? `+${(step.time - start).toFixed(2)} s` : ""),
+      const { call_id: _, ...rest } = { ...step.args, ...step.more };
+      return el("li", step.type, el("span", "muted", step.time ? `+${(step.time - start).toFixed(2)} s` : ""),
         el("span", "muted", step.type), el("div", "", text("code", "", step.name), Object.keys(rest).length ? code(rest) : null));
     }));
   }
@@ -304,23 +293,28 @@
     }));
   }
 
-  function trial(run, index) {
-    const title = el("span", "", `Run ${index + 1}`);
-    const details = folded("", () => body(run, run), "trial");
-    details.firstChild.append(...outcomeIcon(run.outcome), title, el("span", "muted", seconds(run.seconds)));
-    return details;
+  /** Every run of a case, the first that did not pass opened. */
+  function trials(runs) {
+    const worst = runs.find((run) => run.outcome !== "passed");
+    return runs.map((run, index) => {
+      const details = folded("", () => body(run, run), "trial");
+      details.firstChild.append(...outcomeIcon(run.outcome), icon("open"), el("span", "", `Run ${index + 1}`), el("span", "muted", seconds(run.seconds)));
+      details.open = run === worst;
+      return details;
+    });
   }
 
   function more(evidence) {
     const parts = [
-      ["steps", (list) => plural(list.length, "step"), "Trajectory", timeline],
-      ["responses", (list) => plural(list.length, "response"), "Model calls", responses],
-      ["messages", (list) => plural(list.length, "message"), "Messages", messages],
-      ["metadata", () => "", "Metadata", (record) => el("div", "block", pairs(record))],
-      ["traceback", () => "", "Traceback", (trace) => el("div", "block", text("pre", "", trace))],
+      ["steps", "Trajectory", timeline],
+      ["responses", "Model calls", responses],
+      ["messages", "Messages", messages],
+      ["metadata", "Metadata", (record) => el("div", "block", pairs(record))],
+      ["traceback", "Traceback", (trace) => el("div", "block", text("pre", "", trace))],
     ].filter(([key]) => evidence[key]);
-    return parts.length && el("div", "more", parts.map(([key, count, title, make]) =>
-      folded([title, count(evidence[key])].filter(Boolean).join(", "), () => make(evidence[key]))));
+    const count = (value) => (Array.isArray(value) ? ` (${value.length.toLocaleString("en")})` : "");
+    return parts.length && el("div", "more", parts.map(([key, title, make]) =>
+      folded(title + count(evidence[key]), () => make(evidence[key]))));
   }
 
   function section(title, children) {
@@ -328,8 +322,11 @@
   }
 
   function body(row, evidence) {
-    const why = (row.why || []).map((line) => text("li", "", line));
-    if (evidence.kind) why.unshift(el("li", "", el("strong", "", KINDS[evidence.kind] || evidence.kind)));
+    const broken = (result) => result.outcome === "failed" || result.outcome === "error";
+    const criteria = [...(evidence.criteria || [])].sort((a, b) => broken(b) - broken(a));
+    const own = (row.why || []).filter((line) => !criteria.some((result) => line.startsWith(`${result.name}: `)));
+    const why = own.map((line) => text("li", "", line));
+    if (evidence.kind && why.length) why.unshift(el("li", "", el("strong", "", evidence.kind)));
     const turns = evidence.turns || [];
     const loose = [
       evidence.answer && el("div", "", el("h5", "", "Answer"), text("div", "text", evidence.answer)),
@@ -338,16 +335,14 @@
     return el("div", "body",
       why.length ? el("ul", `reasons ${row.outcome}`, why) : null,
       facts([
-        ["Name", row.name && text("span", "", row.name)],
-        ["Tags", (row.tags || []).join(", ")],
-        ["Runs", row.runs && `${row.runs[0]} of ${row.runs[1]} passed`],
+        ["Tags", (row.tags || []).slice(TAGS).join(", ")],
         ["Attempts", evidence.attempts && String(evidence.attempts + 1)],
         ["Tokens", tokens(evidence.tokens)],
         ["Agent tokens", evidence.tokens && !same(evidence.tokens, evidence.agent_tokens) && tokens(evidence.agent_tokens)],
       ]) || null,
       section("Earlier attempts", (evidence.retried || []).map((line) => text("pre", "", line))),
-      section("Criteria", (evidence.criteria || []).map(scoreRow)),
-      section("Runs", (evidence.trials || []).map(trial)),
+      section("Criteria", criteria.map(scoreRow)),
+      section("Runs", trials(evidence.trials || [])),
       turns.map((turn, index) => el("section", "", turnBlock(turn, index, turns.length))),
       loose.length ? el("section", "", el("div", "turn", loose)) : null,
       more(evidence) || null);
@@ -378,13 +373,13 @@
   const state = { filter: "all", query: "", cause: null, page: 0 };
 
   function listItem(row) {
-    const tags = (row.tags || []).slice(0, 4).map((tag) => text("span", "tag", tag));
+    const tags = (row.tags || []).slice(0, TAGS).map((tag) => text("span", "tag", tag));
     const runs = row.runs ? el("span", "tag", `${row.runs[0]}/${row.runs[1]} runs`) : null;
     const why = row.why ? text("span", "line why", row.why[0]) : null;
     const button = el("button", "row", icon(row.outcome), icon("open"), el("span", "",
       el("span", "line", el("span", "unseen", `${WORDS[row.outcome]}: `), text("span", "id", row.id),
         row.name ? text("span", "name", row.name) : null, runs, tags), why),
-      el("span", "time", row.outcome === "skipped" ? "" : seconds(row.seconds)));
+      el("span", "time", row.seconds ? seconds(row.seconds) : ""));
     button.type = "button";
     button.setAttribute("aria-expanded", "false");
     const item = el("li", "case", el("h3", "", button));
