@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from agentflow_eval._values import as_text, jsonable
 from agentflow_eval.dataset import StepType, ToolCall, TrajectoryStep
 from agentflow_eval.errors import exception_text
 from agentflow_eval.result import (
+    EMPTY_DICT,
     NO_TOKENS,
     ExecutionResult,
     NodeResponse,
@@ -25,6 +27,7 @@ from agentflow_eval.result import (
 CURRENT: ContextVar[TrajectoryCollector | None] = ContextVar("agentflow_eval_collector", default=None)
 """The collector of the case that the running task (or ``to_thread`` worker) belongs to."""
 
+_put = object.__setattr__
 _make_call = maker(ToolCall)
 _make_step = maker(TrajectoryStep)
 _make_turn = maker(TurnResult)
@@ -57,7 +60,7 @@ class ToolRecord:
     @result.setter
     def result(self, value: Any) -> None:
         if not self._collector.closed:
-            self._call.__dict__["result"] = jsonable(value)
+            _put(self._call, "result", jsonable(value))
 
     @property
     def error(self) -> str | None:
@@ -67,7 +70,7 @@ class ToolRecord:
     @error.setter
     def error(self, value: object) -> None:
         if not self._collector.closed:
-            self._call.__dict__["error"] = None if value is None else _error_text(value)
+            _put(self._call, "error", None if value is None else _error_text(value))
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +82,8 @@ class ToolRecord:
             self.error = exc
         if not self._collector.closed:
             now = self._collector.touch()
-            self._step.__dict__["metadata"] = self._step.metadata | {"duration_seconds": round(now - self._started, 6)}
+            timed = {"duration_seconds": round(now - self._started, 6)}
+            _put(self._step, "metadata", {**self._step.metadata, **timed})
 
 
 class TrajectoryCollector:
@@ -131,12 +135,12 @@ class TrajectoryCollector:
             return
         name = printable(str(name))
         self.node_visits.append(name)
-        self._step(StepType.NODE, name, _no_values(), jsonable(metadata) if metadata else _no_values())
+        self._step(StepType.NODE, name, EMPTY_DICT, jsonable(metadata) if metadata else EMPTY_DICT)
 
     def conditional(self, name: str, target: Any) -> None:
         """Records which way a conditional edge went."""
         if not self.closed:
-            self._step(StepType.CONDITIONAL, printable(str(name)), _no_values(), {"target": jsonable(target)})
+            self._step(StepType.CONDITIONAL, printable(str(name)), EMPTY_DICT, {"target": jsonable(target)})
 
     def tool(
         self,
@@ -164,9 +168,7 @@ class TrajectoryCollector:
             result=None if result is None else jsonable(result),
             error=None if error is None else _error_text(error),
         )
-        metadata = _no_values() if call_id is None else {"call_id": call_id}
-        if note:
-            metadata = metadata | {"note": note}
+        metadata = {"note": note} if note else EMPTY_DICT
         if self.closed:
             step = TrajectoryStep(step_type=StepType.TOOL, name=call.name)
         else:
@@ -252,7 +254,7 @@ class TrajectoryCollector:
 
     def _take_execution(self, answer: ExecutionResult) -> None:
         if answer.trajectory:
-            self.trajectory += [step.model_copy(deep=True) for step in answer.trajectory]
+            self.trajectory += copy.deepcopy(answer.trajectory)
             self.touch()
         for name in answer.node_visits:
             self.node(name) if not answer.trajectory else self.node_visits.append(printable(str(name)))
@@ -465,10 +467,6 @@ class _TurnMark:
             expected_tool_calls=None,
             expected_node_order=None,
         )
-
-
-def _no_values() -> dict[str, Any]:
-    return {}
 
 
 def _arguments(args: Any) -> tuple[dict[str, Any], str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from agentflow_eval.config import REPORTED_NAMES, BaseCriterionConfig
@@ -82,6 +82,8 @@ class View:
         case: The case, for keywords of its own; None when a turn before the last is viewed.
         execution: The run as a whole.
         own_slots: Slots that some turn of the case gives itself.
+        tool_names: Names of the recorded calls.
+        expected_tool_names: Names of the expected calls; empty when none are stated.
     """
 
     tool_calls: list[ToolCall]
@@ -92,6 +94,14 @@ class View:
     case: EvalCase | None
     execution: ExecutionResult
     own_slots: frozenset[str] = frozenset()
+    tool_names: list[str] = field(init=False)
+    expected_tool_names: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tool_names = [call.name for call in self.tool_calls]
+        self.expected_tool_names = [call.name for call in self.expected_tools or ()]
+        if self.expected_tool_names == self.tool_names:
+            self.expected_tool_names = self.tool_names
 
     def check_events(self) -> None:
         """Raises `WiringError` when the agent answered and nothing was recorded of how."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from agentflow_eval.config import ContainsKeywordsConfig
 from agentflow_eval.criteria._base import NO_RESPONSE, NothingToJudge, SlotCriterion, View, notes
 from agentflow_eval.criteria._text import folded, stands_alone, tokens, words_around
-from agentflow_eval.result import CriterionResult, TurnResult
+from agentflow_eval.result import EMPTY_LIST, CriterionResult, TurnResult
 
 _TEXT_SHOWN = 500
 
@@ -25,63 +23,68 @@ class ContainsKeywordsCriterion(SlotCriterion[ContainsKeywordsConfig]):
 
     def score(self, view: View, config: ContainsKeywordsConfig) -> CriterionResult:
         """The share of keywords found."""
-        wanted, forbidden = _searches(view, config)
+        wanted, forbidden = _wanted(view, config), _forbidden(view, config)
         if not wanted and not forbidden:
             raise NothingToJudge("neither config nor case states a keyword")
-        keywords = list(dict.fromkeys(search.keyword for search in wanted))
+        keywords = [keyword for keyword, _ in wanted]
         if not any(turn.answered for turn, _ in view.answers):
             details = {"keywords": keywords, "found": [], "missing": keywords}
             return self.scored(0.0, config, details, NO_RESPONSE)
-        found = [search for search in wanted if search.hit(config.match)]
-        missing = [search.keyword for search in wanted if search not in found]
-        present = [search.keyword for search in forbidden if search.hit(config.match)]
-        details: dict[str, Any] = {
+        found = [search for search in wanted if _hit(search, config.match)]
+        missing = (
+            EMPTY_LIST if len(found) == len(wanted) else [word for word, text in wanted if (word, text) not in found]
+        )
+        present = [search[0] for search in forbidden if _hit(search, config.match)]
+        details = {
             "keywords": keywords,
-            "found": [search.keyword for search in found],
+            "found": keywords if not missing else [keyword for keyword, _ in found],
             "missing": missing,
         }
         details = notes(details, _remarks(view, config, found))
         if present:
             details["forbidden_found"] = present
             return self.scored(0.0, config, details, f"forbidden keyword in the answer: {_quoted(present)}")
-        reason = f"not in the answer: {_quoted(missing)}" if missing else None
-        if missing:
-            details["actual_response"] = wanted[-1].text[:_TEXT_SHOWN]
-        return self.scored(len(found) / len(wanted) if wanted else 1.0, config, details, reason)
+        if not missing:
+            return self.scored(1.0, config, details)
+        details["actual_response"] = wanted[-1][1][:_TEXT_SHOWN]
+        return self.scored(len(found) / len(wanted), config, details, f"not in the answer: {_quoted(missing)}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """One keyword and the text it is looked for in."""
-
-    keyword: str
-    text: str
-
-    def hit(self, match: str) -> bool:
-        words = tokens(self.keyword) if match == "word" else []
-        if not words:
-            return folded(self.keyword) in folded(self.text)
-        text, size = tokens(self.text), len(words)
-        return any(text[start : start + size] == words for start in range(len(text) - size + 1))
+Search = tuple[str, str]
+"""A keyword and the text it is looked for in."""
 
 
-def _searches(view: View, config: ContainsKeywordsConfig) -> tuple[list[_Search], list[_Search]]:
-    """What is looked for and what is forbidden, each once per text."""
-    wanted: dict[_Search, None] = {}
-    forbidden: dict[_Search, None] = {}
-    for turn, expectation in view.answers:
-        text = _text(view, turn, config)
-        wanted |= dict.fromkeys(_Search(word, text) for word in expectation.expected_keywords)
-        forbidden |= dict.fromkeys(_Search(word, text) for word in expectation.forbidden_keywords)
-    last = _text(view, view.answers[-1][0], config) if view.answers else ""
-    case = view.case
-    wanted |= dict.fromkeys(
-        _Search(word, last) for word in [*(config.keywords or ()), *(case.expected_keywords if case else ())]
-    )
-    forbidden |= dict.fromkeys(
-        _Search(word, last) for word in [*config.forbidden, *(case.forbidden_keywords if case else ())]
-    )
-    return list(wanted), list(forbidden)
+def _hit(search: Search, match: str) -> bool:
+    keyword, text = search
+    words = tokens(keyword) if match == "word" else []
+    if not words:
+        return folded(keyword) in folded(text)
+    among, size = tokens(text), len(words)
+    return any(among[start : start + size] == words for start in range(len(among) - size + 1))
+
+
+def _wanted(view: View, config: ContainsKeywordsConfig) -> list[Search]:
+    """What is looked for, each once per text."""
+    own = [(turn, word) for turn, expectation in view.answers for word in expectation.expected_keywords]
+    common = [*(config.keywords or ()), *(view.case.expected_keywords if view.case else ())]
+    return _searches(view, config, own, common)
+
+
+def _forbidden(view: View, config: ContainsKeywordsConfig) -> list[Search]:
+    own = [(turn, word) for turn, expectation in view.answers for word in expectation.forbidden_keywords]
+    common = [*config.forbidden, *(view.case.forbidden_keywords if view.case else ())]
+    return _searches(view, config, own, common)
+
+
+def _searches(
+    view: View, config: ContainsKeywordsConfig, own: Sequence[tuple[TurnResult, str]], common: Sequence[str]
+) -> list[Search]:
+    """A turn's own keywords in that turn's answer, the common ones in the last answer."""
+    searches = {(word, _text(view, turn, config)): None for turn, word in own}
+    if common:
+        last = _text(view, view.answers[-1][0], config) if view.answers else ""
+        searches |= dict.fromkeys((word, last) for word in common)
+    return list(searches)
 
 
 def _text(view: View, turn: TurnResult, config: ContainsKeywordsConfig) -> str:
@@ -103,14 +106,19 @@ def _assistant_texts(view: View, turn: TurnResult) -> list[str]:
     return texts
 
 
-def _remarks(view: View, config: ContainsKeywordsConfig, found: Sequence[_Search]) -> list[str]:
+def _remarks(view: View, config: ContainsKeywordsConfig, found: Sequence[Search]) -> list[str]:
     lines = []
     if config.match == "substring":
-        for search in found:
-            around = None if stands_alone(search.text, search.keyword) else words_around(search.text, search.keyword)
+        for keyword, text in found:
+            around = None if stands_alone(text, keyword) else words_around(text, keyword)
             if around:
-                lines.append(f'"{search.keyword}" matched inside "{around}"')
-    if config.scan == "final_message" and any(len(_assistant_texts(view, turn)) > 1 for turn, _ in view.answers):
+                lines.append(f'"{keyword}" matched inside "{around}"')
+    more = len(view.execution.messages) > 2 * len(view.answers)
+    if (
+        more
+        and config.scan == "final_message"
+        and any(len(_assistant_texts(view, turn)) > 1 for turn, _ in view.answers)
+    ):
         lines.append("final message only: earlier messages of the turn were not searched (scan: all_messages would)")
     return lines
 

@@ -27,7 +27,9 @@ class NodeOrderMatchCriterion(SlotCriterion[NodeOrderConfig]):
             raise NothingToJudge("no expected_node_order is stated")
         view.check_events()
         nested = any("/" in name for name in expected)
-        actual = [name for name in view.node_visits if nested or "/" not in name]
+        actual = view.node_visits
+        if not nested and any("/" in name for name in actual):
+            actual = [name for name in actual if "/" not in name]
         match = match_sequence(expected, actual, config.match_type, str.__eq__)
         details: dict[str, Any] = {
             "expected_node_order": expected,

@@ -81,7 +81,7 @@ def rouge(expected: list[str], actual: list[str], variant: str) -> tuple[float, 
 
 def _clipped(expected: Iterable[object], actual: Iterable[object]) -> int:
     """How many items of ``actual`` find a partner in ``expected``, each of which serves once."""
-    left = Counter(expected)
+    left: dict[object, int] = Counter(expected)
     overlap = 0
     for item in actual:
         if left.get(item):

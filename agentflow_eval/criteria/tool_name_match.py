@@ -26,8 +26,7 @@ class ToolNameMatchCriterion(SlotCriterion[ToolNameMatchConfig]):
         if stated is None and not config.forbidden:
             raise NothingToJudge("no expected_tool_trajectory is stated")
         view.check_events()
-        expected = [call.name for call in stated or ()]
-        actual = [call.name for call in view.tool_calls]
+        expected, actual = view.expected_tool_names, view.tool_names
         details: dict[str, Any] = {"expected_names": expected, "actual_names": actual}
         used = [name for name in dict.fromkeys(actual) if name in config.forbidden]
         if used:

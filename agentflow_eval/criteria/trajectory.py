@@ -29,16 +29,22 @@ class TrajectoryMatchCriterion(SlotCriterion[TrajectoryConfig]):
         if expected is None:
             raise NothingToJudge("no expected_tool_trajectory is stated")
         view.check_events()
-        match = match_sequence(expected, actual, config.match_type, partial(_equal, config))
+        names_only = config.effective_args_mode == "ignore" and not config.require_success
+        equal = _same_name if names_only else partial(_equal, config)
+        match = match_sequence(expected, actual, config.match_type, equal)
         details: dict[str, Any] = {
-            "expected_trajectory": [call.name for call in expected],
-            "actual_trajectory": [call.name for call in actual],
+            "expected_trajectory": view.expected_tool_names,
+            "actual_trajectory": view.tool_names,
             "match_type": config.match_type.value,
             "check_args": config.effective_args_mode != "ignore",
         }
         remarks = _remarks(expected, actual, match, config)
         reason = None if match.score == 1.0 else _reason(expected, actual, match, config)
         return self.scored(match.score, config, notes(details, remarks), reason)
+
+
+def _same_name(expected: ToolCall, actual: ToolCall) -> bool:
+    return expected.name == actual.name
 
 
 def _equal(config: TrajectoryConfig, expected: ToolCall, actual: ToolCall) -> bool:
@@ -54,14 +60,14 @@ def _difference(config: TrajectoryConfig, expected: ToolCall, actual: ToolCall) 
     mode = config.effective_args_mode
     if mode == "ignore" or not expected.args:
         return None
-    defaults = config.tool_defaults.get(expected.name, {})
+    defaults = config.tool_defaults.get(expected.name)
     want, got = _filled(expected.args, defaults), _filled(actual.args, defaults)
     why = mismatch(want, got, subset=mode == "subset")
     return f"{expected.name}: {why}" if why else None
 
 
-def _filled(args: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    return {**defaults, **args}
+def _filled(args: dict[str, Any], defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {**defaults, **args} if defaults else args
 
 
 def call_text(call: ToolCall) -> str:

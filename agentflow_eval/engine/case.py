@@ -21,6 +21,7 @@ from agentflow_eval.engine._mock import replay
 from agentflow_eval.engine._trials import combined
 from agentflow_eval.errors import exception_text
 from agentflow_eval.result import (
+    EMPTY_LIST,
     NO_TOKENS,
     CriterionResult,
     ErrorKind,
@@ -34,6 +35,7 @@ from agentflow_eval.result import (
 )
 
 _make_case_result = maker(EvalCaseResult)
+_put = object.__setattr__  # the models are frozen for everybody else, and __dict__ would cost memory
 _FRAMES_SHOWN = 8
 
 
@@ -100,8 +102,8 @@ async def _run_with_retries(case: EvalCase, plan: Plan) -> EvalCaseResult:
             break
         earlier.append(result.error or "")
     if earlier:
-        result.__dict__["attempts"] = len(earlier) + 1
-        result.__dict__["retried_errors"] = earlier
+        _put(result, "attempts", len(earlier) + 1)
+        _put(result, "retried_errors", earlier)
     return result
 
 
@@ -118,7 +120,12 @@ async def _run_once(case: EvalCase, plan: Plan) -> EvalCaseResult:
     own = for_case(case, plan.config.criteria)
     criteria = plan.criteria if own is None else [*own, *plan.extra_criteria]
     if broke is None:
-        results = [await _judge(criterion, execution, case, plan.config) for criterion in criteria]
+        results = [
+            _judge_now(criterion, execution, case)
+            if isinstance(criterion, SyncCriterion)
+            else await _judge(criterion, execution, case, plan.config.criterion_timeout)
+            for criterion in criteria
+        ]
     else:
         reason = f"not scored, because the run broke: {broke.message}"
         results = [CriterionResult.broken(c.name, c.config.threshold, reason) for c in criteria]
@@ -230,37 +237,46 @@ def _add_expectations(execution: ExecutionResult, case: EvalCase) -> None:
         if index == len(execution.turns):
             text = printable(invocation.user_content.get_text())
             execution.turns.append(TurnResult(turn_index=index, user_input=text, answered=False, outcome="not_run"))
-        turn = execution.turns[index].__dict__
-        turn["expected_response"] = invocation.expected_text
-        turn["expected_tool_calls"] = invocation.expected_tools
-        turn["expected_node_order"] = invocation.expected_nodes
+        turn = execution.turns[index]
+        _put(turn, "expected_response", invocation.expected_text)
+        _put(turn, "expected_tool_calls", invocation.expected_tools)
+        _put(turn, "expected_node_order", invocation.expected_nodes)
 
 
 # Judging
 
 
-async def _judge(
-    criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase, config: EvalConfig
-) -> CriterionResult:
+def _judge_now(criterion: SyncCriterion, execution: ExecutionResult, case: EvalCase) -> CriterionResult:
     """The criterion's result; whatever it raises is its own error and nobody else's."""
     try:
-        if isinstance(criterion, SyncCriterion):
-            result: Any = criterion.evaluate_sync(execution, case)
-        else:
-            async with asyncio.timeout(config.criterion_timeout):
-                result = await criterion.evaluate(execution, case)
-        if isinstance(result, CriterionResult):
-            return result
-        problem = f"returned {type(result).__name__}, not a CriterionResult"
-    except asyncio.CancelledError:
+        return _checked(criterion, criterion.evaluate_sync(execution, case))
+    except (Exception, SystemExit, asyncio.CancelledError) as exc:  # a user's criterion is a stranger too
+        return _broken(criterion, f"raised {exception_text(exc)}")
+
+
+async def _judge(criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase, limit: float) -> CriterionResult:
+    """As `_judge_now`, for a criterion that waits; for at most ``limit`` seconds."""
+    deadline = asyncio.timeout(limit)
+    try:
+        async with deadline:
+            return _checked(criterion, await criterion.evaluate(execution, case))
+    except asyncio.CancelledError as exc:
         if _being_cancelled():
             raise
-        problem = "raised CancelledError"
-    except TimeoutError as exc:
-        own = exception_text(exc)
-        problem = f"timed out after {config.criterion_timeout:g} s" if own == "TimeoutError" else f"raised {own}"
-    except (Exception, SystemExit) as exc:  # a user's criterion is a stranger too
-        problem = f"raised {exception_text(exc)}"
+        return _broken(criterion, f"raised {exception_text(exc)}")
+    except (Exception, SystemExit) as exc:
+        if deadline.expired():
+            return _broken(criterion, f"timed out after {limit:g} s")
+        return _broken(criterion, f"raised {exception_text(exc)}")
+
+
+def _checked(criterion: BaseCriterion, result: Any) -> CriterionResult:
+    if isinstance(result, CriterionResult):
+        return result
+    return _broken(criterion, f"returned {type(result).__name__}, not a CriterionResult")
+
+
+def _broken(criterion: BaseCriterion, problem: str) -> CriterionResult:
     return CriterionResult.broken(criterion.name, _threshold(criterion), printable(f"the criterion {problem}"))
 
 
@@ -286,7 +302,7 @@ def _result(
         actual_tool_calls=execution.tool_calls,
         actual_response=execution.actual_response,
         messages=execution.messages,
-        node_responses=execution.node_responses,
+        node_responses=execution.node_responses or EMPTY_LIST,
         node_visits=execution.node_visits,
         duration_seconds=execution.duration_seconds,
         error=broke.message if broke else _why_unjudged(kind, results),
@@ -294,10 +310,7 @@ def _result(
         turn_results=execution.turns,
         token_usage=sum((r.token_usage for r in results if r.token_usage is not NO_TOKENS), agent_tokens),
         agent_token_usage=agent_tokens,
-        node_details=[
-            NodeDetail(**{name: getattr(response, name) for name in NodeDetail.model_fields})
-            for response in execution.node_responses
-        ],
+        node_details=_node_details(execution),
         outcome=outcome,
         error_kind=kind,
         error_traceback=broke.traceback if broke else None,
@@ -306,9 +319,16 @@ def _result(
         tags=case.tags,
         stdout=printable(stdout),
         attempts=1,
-        retried_errors=[],
-        trials=[],
+        retried_errors=EMPTY_LIST,
+        trials=EMPTY_LIST,
     )
+
+
+def _node_details(execution: ExecutionResult) -> list[NodeDetail]:
+    if not execution.node_responses:
+        return EMPTY_LIST
+    names = list(NodeDetail.model_fields)
+    return [NodeDetail(**{name: getattr(response, name) for name in names}) for response in execution.node_responses]
 
 
 def _why_unjudged(kind: ErrorKind | None, results: Sequence[CriterionResult]) -> str | None:
