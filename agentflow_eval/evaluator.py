@@ -101,6 +101,8 @@ class AgentEvaluator:
         max_concurrency: int | None = None,
         verbose: bool = False,
         output_dir: Path | str | None = None,
+        *,
+        source: str | None = None,
     ) -> EvalReport:
         """Runs every case, scores it, and runs the reporters.
 
@@ -110,6 +112,7 @@ class AgentEvaluator:
             max_concurrency: How many at once, at least 1; None takes the config's (4).
             verbose: Print each case as it ends.
             output_dir: Folder for the reports instead of the config's.
+            source: The file that an already loaded set came from, for the report.
 
         Raises:
             LoadError: The file of the set cannot be used.
@@ -117,7 +120,7 @@ class AgentEvaluator:
             asyncio.CancelledError: The call was cancelled; ``report`` then holds what was earned, and the reports are
                 written.
         """
-        source = None if isinstance(eval_set, EvalSet) else str(eval_set)
+        source = source if isinstance(eval_set, EvalSet) else str(eval_set)
         loaded = eval_set if isinstance(eval_set, EvalSet) else EvalSet.from_file(eval_set)
         _check(loaded, max_concurrency)
         concurrency = 1
@@ -144,7 +147,12 @@ class AgentEvaluator:
         return Plan(self._target, self.config, self.criteria, self.extra_criteria, lambda: TrajectoryCollector(events))
 
     def run_sync(
-        self, eval_set: EvalSet | Path | str, verbose: bool = False, output_dir: Path | str | None = None
+        self,
+        eval_set: EvalSet | Path | str,
+        verbose: bool = False,
+        output_dir: Path | str | None = None,
+        *,
+        source: str | None = None,
     ) -> EvalReport:
         """`evaluate` for synchronous code. The first Ctrl-C ends the run early and keeps what was earned.
 
@@ -152,7 +160,8 @@ class AgentEvaluator:
             UsageError: An event loop is running here already; use ``await evaluate(...)``.
         """
         _refuse_running_loop()
-        return _loop.run(self.evaluate(eval_set, verbose=verbose, output_dir=output_dir), self.stop)
+        run = self.evaluate(eval_set, verbose=verbose, output_dir=output_dir, source=source)
+        return _loop.run(run, self.stop)
 
     @classmethod
     def evaluate_sync(
