@@ -346,9 +346,11 @@ def _unknown_key(spot: _Spot) -> str:
 
 
 def _wrong_object(spot: _Spot) -> str:
-    fields = spot.target.model_fields.items() if spot.target else ()
+    fields = list(spot.target.model_fields.items()) if spot.target else []
     needed = [name for name, info in fields if info.is_required()]
     wanted = f"an object with {' and '.join(needed)}" if needed else "an object"
+    if spot.target and not spot.error["loc"]:
+        wanted = f"one JSON object with keys such as {', '.join(name for name, _ in fields if name != 'schema_')}"
     return f"must be {wanted}, got {spot.shown}"
 
 

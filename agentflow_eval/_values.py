@@ -77,23 +77,23 @@ def _key(key: Any) -> str:
 def _foreign(value: Any, depth: int) -> Any:
     if isinstance(value, enum.Enum):
         return jsonable(value.value, depth - 1)
-    if isinstance(value, str):
-        return printable(str(value))
-    if isinstance(value, float):
-        return _finite(float(value))
-    if isinstance(value, int):
-        return int(value)
     if isinstance(value, BaseModel):
         return jsonable(value.model_dump(), depth - 1)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return jsonable(fields, depth - 1)
+    plain: Any
+    for plain in (str, float, int, list, tuple):
+        if isinstance(value, plain):  # a subclass counts as what it extends
+            return jsonable(plain(value), depth)
     if isinstance(value, Mapping):
         return jsonable(dict(value.items()), depth)
     if isinstance(value, Set):
         return sorted((jsonable(item, depth - 1) for item in value), key=lambda item: (type(item).__name__, str(item)))
-    if isinstance(value, (list, tuple)):
-        return jsonable(list(value), depth)
+    return _foreign_scalar(value)
+
+
+def _foreign_scalar(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(bytes(value)).decode("ascii")
     if isinstance(value, Decimal):
@@ -163,7 +163,8 @@ def _kind(value: Any) -> str:
         return "boolean"
     if isinstance(value, (int, float)):
         return "number"
-    return {str: "string", list: "list", dict: "object"}.get(type(value), type(value).__name__)
+    names: dict[type, str] = {str: "string", list: "list", dict: "object"}
+    return names.get(type(value), type(value).__name__)
 
 
 def _same_number(expected: float, actual: float) -> bool:

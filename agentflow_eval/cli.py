@@ -513,12 +513,11 @@ def _saved_report(file: str) -> EvalReport:
 def _rendered(loaded: EvalReport, kind: str, template: str | None, verbose: bool) -> str:
     from agentflow_eval import reporters
 
-    if template is not None:
-        return reporters.TemplateReporter(template).render(loaded)
     made: dict[str, Callable[[], reporters.BaseReporter]] = {
         "console": lambda: reporters.ConsoleReporter(use_color=False, verbose=verbose),
         "json": reporters.JSONReporter,
         "html": reporters.HTMLReporter,
         "junit": reporters.JUnitXMLReporter,
     }
-    return made[kind]().render(loaded)
+    reporter = made[kind]() if template is None else reporters.TemplateReporter(template)
+    return reporter.render(loaded)

@@ -444,7 +444,7 @@ class _TurnMark:
         self.ended = (len(collector.tool_calls), len(collector.node_visits), len(collector.trajectory))
 
     def result(self, collector: TrajectoryCollector, index: int) -> TurnResult:
-        lists = (collector.tool_calls, collector.node_visits, collector.trajectory)
+        lists: tuple[list[Any], ...] = (collector.tool_calls, collector.node_visits, collector.trajectory)
         first, last = self.began, self.ended or tuple(len(item) for item in lists)
         # One turn of one is the whole run: it shares the lists instead of copying them.
         calls, visits, steps = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -138,6 +138,10 @@ class TrajectoryStep:
         """The step as a dictionary, as models give it."""
         dumped: dict[str, Any] = RootModel[TrajectoryStep](self).model_dump(mode=mode)
         return dumped
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
+        """A copy with some values replaced, as models give it."""
+        return replace(self, **update or {})
 
 
 class SessionInput(BaseModel):
@@ -302,7 +306,7 @@ class EvalSet(BaseModel):
     def from_file(cls, path: Path | str) -> Self:
         """The eval set in a JSON file.
 
-        Ids that the file leaves out are the same on every load: ``case_1``, ``turn_1``, and the file's name for the set.
+        Ids that the file leaves out are the same on every load: ``case_1``, ``turn_1``, the file's name for the set.
 
         Raises:
             MissingFileError: The file does not exist.

@@ -66,8 +66,9 @@ class AgentEvaluator:
         criteria: Sequence[BaseCriterion] = (),
         reporters: Sequence[Any] = (),
     ) -> None:
-        if collector is not None and not isinstance(collector, TrajectoryCollector):
-            kind = type(collector).__name__
+        given: object = collector
+        if given is not None and not isinstance(given, TrajectoryCollector):
+            kind = type(given).__name__
             raise UsageError(f"the second argument is the TrajectoryCollector, got {kind}; name it: config={kind}(...)")
         self.graph = graph
         self.collector = collector

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agentflow_eval._files import model_text, read_model, write_text
 from agentflow_eval.dataset import ToolCall, TrajectoryStep
@@ -29,7 +29,7 @@ def maker(cls: type[Record]) -> Callable[..., Record]:
     standard library's dataclasses it is compiled from source, which is five times as fast as a loop over the fields.
     """
     is_model = hasattr(cls, "model_fields")
-    names = list(getattr(cls, "model_fields", None) or getattr(cls, "__dataclass_fields__", ()))
+    names: list[str] = list(getattr(cls, "__dataclass_fields__", ()) or getattr(cls, "model_fields", ()))
     # Attributes are set one by one, not through __dict__: a dict that nobody asked for is 64 bytes in each record.
     own = {"__pydantic_fields_set__": "all_fields", "__pydantic_extra__": "None", "__pydantic_private__": "None"}
     values = {name: name for name in names} | (own if is_model else {})
@@ -53,12 +53,12 @@ class _Empty:
     __setitem__ = __delitem__ = append = extend = insert = update = setdefault = _refuse
 
 
-class _EmptyDict(_Empty, dict[str, Any]):  # type: ignore[misc]
+class _EmptyDict(_Empty, dict[str, Any]):
     __ior__ = _Empty._refuse
 
 
-class _EmptyList(_Empty, list[Any]):  # type: ignore[misc]
-    __iadd__ = _Empty._refuse  # type: ignore[assignment]
+class _EmptyList(_Empty, list[Any]):
+    __iadd__ = _Empty._refuse
 
 
 EMPTY_DICT: dict[str, Any] = _EmptyDict()
@@ -502,7 +502,7 @@ class EvalSummary(_Record):
     @classmethod
     def from_results(cls, results: Sequence[EvalCaseResult], wall_clock_seconds: float = 0.0) -> EvalSummary:
         """The numbers of some case results."""
-        count = {outcome: 0 for outcome in Outcome}
+        count = dict.fromkeys(Outcome, 0)
         for result in results:
             count[result.outcome] += 1
         ran = len(results) - count[Outcome.SKIPPED]
@@ -535,7 +535,7 @@ def _criterion_stats(results: Iterable[EvalCaseResult]) -> dict[str, CriterionSt
 
 
 def _stats(group: Sequence[CriterionResult]) -> CriterionStats:
-    count = {outcome: 0 for outcome in Outcome}
+    count = dict.fromkeys(Outcome, 0)
     total_score = 0.0
     for result in group:
         count[result.outcome] += 1
@@ -604,7 +604,7 @@ class EvalReport(_Record):
 
     @property
     def gate_passed(self) -> bool:
-        """Whether enough cases passed (``min_pass_rate``), at least one, in a run that was neither cut short nor mock."""
+        """Whether enough cases passed (``min_pass_rate``) and at least one, in a run neither cut short nor mock."""
         enough = self.summary.pass_rate >= self.min_pass_rate - TOLERANCE
         return enough and self.summary.passed_cases > 0 and not self.mock and not self.interrupted
 

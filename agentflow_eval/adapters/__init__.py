@@ -59,8 +59,8 @@ def adapt(
     if inspect.isroutine(agent) or callable(agent):
         return _without_options(FunctionTarget(agent), agent, options)
     raise TargetError(
-        f"cannot drive {_named(agent)}: an agent is a compiled LangGraph graph, an object with `ainvoke`, or a function "
-        "such as `async def agent(text): ...`"
+        f"cannot drive {_named(agent)}: an agent is a compiled LangGraph graph, an object with `ainvoke`, or a "
+        "function such as `async def agent(text): ...`"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import queue
 import threading
@@ -31,10 +32,8 @@ async def run_blocking(call: Callable[[], Any]) -> Any:
             result, error = context.run(call), None
         except BaseException as exc:  # the stranger may raise SystemExit; it belongs to the case, not to the thread
             result, error = None, exc
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(_resolve, future, result, error)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
 
     _submit(job)
     return await future

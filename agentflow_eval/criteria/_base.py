@@ -29,11 +29,11 @@ class WiringError(AgentflowEvalError):
         super().__init__(WIRING)
 
 
-class CannotJudge(AgentflowEvalError):
+class CannotJudgeError(AgentflowEvalError):
     """The evidence does not allow a judgement; the message says what is missing."""
 
 
-class NothingToJudge(AgentflowEvalError):
+class NothingToJudgeError(AgentflowEvalError):
     """The case states no expectation for the criterion; the message says which one would be read."""
 
 
@@ -113,11 +113,11 @@ class View:
         """The last turn that states an expected answer, that answer, and the numbers of the earlier such turns.
 
         Raises:
-            NothingToJudge: No turn states one.
+            NothingToJudgeError: No turn states one.
         """
         stated = [(result, text) for result, turn in self.answers if (text := turn.expected_text) is not None]
         if not stated:
-            raise NothingToJudge("no expected_final_response is stated")
+            raise NothingToJudgeError("no expected_final_response is stated")
         result, text = stated[-1]
         return result, text, [other.turn_index + 1 for other, _ in stated[:-1]]
 
@@ -199,7 +199,7 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
     config_class: ClassVar[type[BaseCriterionConfig]]
     turns_only: bool = False
     """Whether the slot is on only in the turns that give it themselves."""
-    config: Config  # type: ignore[assignment]  # narrower than the base class says
+    config: Config
 
     def __init__(self, config: Config | None = None) -> None:
         super().__init__(config or self.config_class())
@@ -210,8 +210,8 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
         """The judgement of what ``view`` shows.
 
         Raises:
-            NothingToJudge: The view states no expectation that this criterion reads.
-            CannotJudge: The evidence does not allow a judgement.
+            NothingToJudgeError: The view states no expectation that this criterion reads.
+            CannotJudgeError: The evidence does not allow a judgement.
         """
 
     def scored(
@@ -230,11 +230,11 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
     def _judge(self, view: View, config: Config) -> CriterionResult:
         try:
             return self.score(view, config)
-        except NothingToJudge as nothing:
+        except NothingToJudgeError as nothing:
             return CriterionResult.skipped(self.name, config.threshold, str(nothing))
         except WiringError as exc:
             return CriterionResult.broken(self.name, config.threshold, str(exc), {"error_kind": ErrorKind.WIRING.value})
-        except CannotJudge as exc:
+        except CannotJudgeError as exc:
             return CriterionResult.broken(self.name, config.threshold, str(exc))
 
     def _judge_turns(self, actual: ExecutionResult, case: EvalCase) -> CriterionResult:

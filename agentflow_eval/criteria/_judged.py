@@ -25,7 +25,7 @@ class JudgedCriterion(BaseCriterion):
         super().__init__(config or JudgedConfig())
         self.name = REPORTED_NAMES[self.slot]
 
-    async def evaluate(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
+    async def evaluate(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:  # noqa: ARG002
         """An error that says what is missing; skipped when the case states nothing to compare with."""
         threshold = self.config.threshold
         if self.needs_answer and all(turn.expected_text is None for turn in expected.conversation):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentflow_eval.config import BudgetConfig
-from agentflow_eval.criteria._base import CannotJudge, SlotCriterion, View
+from agentflow_eval.criteria._base import CannotJudgeError, SlotCriterion, View
 from agentflow_eval.result import CriterionResult
 
 
@@ -32,11 +32,13 @@ def _used(limit: str, view: View) -> float:
     if limit == "max_total_tokens":
         tokens = execution.token_usage.total_tokens
         if not tokens:
-            raise CannotJudge("the run reported no tokens, so max_total_tokens cannot be checked")
+            raise CannotJudgeError("the run reported no tokens, so max_total_tokens cannot be checked")
         return tokens
     view.check_events()
     if limit == "max_tool_calls":
         return len(execution.tool_calls)
     if not execution.iterations:
-        raise CannotJudge("the run showed neither model turns nor node visits, so max_iterations cannot be checked")
+        raise CannotJudgeError(
+            "the run showed neither model turns nor node visits, so max_iterations cannot be checked"
+        )
     return execution.iterations

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from agentflow_eval.config import ContainsKeywordsConfig
-from agentflow_eval.criteria._base import NO_RESPONSE, NothingToJudge, SlotCriterion, View, notes
+from agentflow_eval.criteria._base import NO_RESPONSE, NothingToJudgeError, SlotCriterion, View, notes
 from agentflow_eval.criteria._text import folded, stands_alone, tokens, words_around
 from agentflow_eval.result import EMPTY_LIST, CriterionResult, TurnResult
 
@@ -25,17 +26,17 @@ class ContainsKeywordsCriterion(SlotCriterion[ContainsKeywordsConfig]):
         """The share of keywords found."""
         wanted, forbidden = _wanted(view, config), _forbidden(view, config)
         if not wanted and not forbidden:
-            raise NothingToJudge("neither config nor case states a keyword")
+            raise NothingToJudgeError("neither config nor case states a keyword")
         keywords = [keyword for keyword, _ in wanted]
         if not any(turn.answered for turn, _ in view.answers):
-            details = {"keywords": keywords, "found": [], "missing": keywords}
-            return self.scored(0.0, config, details, NO_RESPONSE)
+            unanswered = {"keywords": keywords, "found": [], "missing": keywords}
+            return self.scored(0.0, config, unanswered, NO_RESPONSE)
         found = [search for search in wanted if _hit(search, config.match)]
         missing = (
             EMPTY_LIST if len(found) == len(wanted) else [word for word, text in wanted if (word, text) not in found]
         )
         present = [search[0] for search in forbidden if _hit(search, config.match)]
-        details = {
+        details: dict[str, Any] = {
             "keywords": keywords,
             "found": keywords if not missing else [keyword for keyword, _ in found],
             "missing": missing,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentflow_eval.config import MatchType, NodeOrderConfig
-from agentflow_eval.criteria._base import NothingToJudge, SlotCriterion, View
+from agentflow_eval.criteria._base import NothingToJudgeError, SlotCriterion, View
 from agentflow_eval.criteria._sequence import SequenceMatch, match_sequence
 from agentflow_eval.errors import did_you_mean
 from agentflow_eval.result import CriterionResult
@@ -24,7 +24,7 @@ class NodeOrderMatchCriterion(SlotCriterion[NodeOrderConfig]):
         """The share of expected visits that happened."""
         expected = view.expected_nodes
         if expected is None:
-            raise NothingToJudge("no expected_node_order is stated")
+            raise NothingToJudgeError("no expected_node_order is stated")
         view.check_events()
         nested = any("/" in name for name in expected)
         actual = view.node_visits

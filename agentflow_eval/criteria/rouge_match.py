@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from agentflow_eval.config import RougeMatchConfig
-from agentflow_eval.criteria._base import NO_RESPONSE, CannotJudge, SlotCriterion, View, notes
+from agentflow_eval.criteria._base import NO_RESPONSE, CannotJudgeError, SlotCriterion, View, notes
 from agentflow_eval.criteria._text import tokens
 from agentflow_eval.result import CriterionResult
 
@@ -33,7 +33,7 @@ class RougeMatchCriterion(SlotCriterion[RougeMatchConfig]):
             return self.scored(0.0, config, {"expected_response": expected[:_TEXT_SHOWN]}, NO_RESPONSE)
         wanted, got = tokens(expected), tokens(turn.agent_response)
         if not wanted:
-            raise CannotJudge(f"the expected answer {expected!r} has no word to compare; use exact_match for it")
+            raise CannotJudgeError(f"the expected answer {expected!r} has no word to compare; use exact_match for it")
         precision, recall, f1 = rouge(wanted, got, config.variant)
         details: dict[str, Any] = {"precision": precision, "recall": recall, "f1": f1}
         if others:

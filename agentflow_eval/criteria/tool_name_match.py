@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentflow_eval.config import MatchType, ToolNameMatchConfig
-from agentflow_eval.criteria._base import NothingToJudge, SlotCriterion, View
+from agentflow_eval.criteria._base import NothingToJudgeError, SlotCriterion, View
 from agentflow_eval.criteria._sequence import match_sequence
 from agentflow_eval.errors import did_you_mean
 from agentflow_eval.result import CriterionResult
@@ -24,7 +24,7 @@ class ToolNameMatchCriterion(SlotCriterion[ToolNameMatchConfig]):
         """The share of expected names that were called."""
         stated = view.expected_tools
         if stated is None and not config.forbidden:
-            raise NothingToJudge("no expected_tool_trajectory is stated")
+            raise NothingToJudgeError("no expected_tool_trajectory is stated")
         view.check_events()
         expected, actual = view.expected_tool_names, view.tool_names
         details: dict[str, Any] = {"expected_names": expected, "actual_names": actual}

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentflow_eval._values import mismatch, shown
 from agentflow_eval.config import MatchType, TrajectoryConfig
-from agentflow_eval.criteria._base import NothingToJudge, SlotCriterion, View, notes
+from agentflow_eval.criteria._base import NothingToJudgeError, SlotCriterion, View, notes
 from agentflow_eval.criteria._sequence import SequenceMatch, match_sequence
 from agentflow_eval.dataset import ToolCall
 from agentflow_eval.errors import did_you_mean
@@ -27,7 +27,7 @@ class TrajectoryMatchCriterion(SlotCriterion[TrajectoryConfig]):
         """The share of expected calls that were made."""
         expected, actual = view.expected_tools, view.tool_calls
         if expected is None:
-            raise NothingToJudge("no expected_tool_trajectory is stated")
+            raise NothingToJudgeError("no expected_tool_trajectory is stated")
         view.check_events()
         names_only = config.effective_args_mode == "ignore" and not config.require_success
         equal = _same_name if names_only else partial(_equal, config)

@@ -17,7 +17,7 @@ _LONGEST_OUTPUT = 100_000
 
 @contextmanager
 def contained(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """While it lasts, ``sys.exit`` in any task of an agent ends that task only, and prints of an agent go to its case."""
+    """While it lasts, ``sys.exit`` in a task of an agent ends that task only, and what it prints goes to its case."""
     with _tasks_contained(loop), _prints_contained():
         yield
 

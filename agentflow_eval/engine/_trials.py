@@ -10,7 +10,7 @@ _WORST_FIRST = (Outcome.FAILED, Outcome.ERROR, Outcome.PASSED, Outcome.SKIPPED)
 
 
 def combined(trials: Sequence[EvalCaseResult]) -> EvalCaseResult:
-    """The case over all its trials: passed when every one passed; it shows the evidence of the first that decided so."""
+    """The case over all its trials: passed when every one passed; the evidence is that of the first that decided."""
     outcome = _worst([trial.outcome for trial in trials])
     shown = next(trial for trial in trials if trial.outcome is outcome)
     return shown.model_copy(
