@@ -141,7 +141,7 @@ def _evidence(case: EvalCaseResult, shown: Shown) -> dict[str, Any]:
         answer=None if answered or not shown.include_actual_response else case.actual_response,
         steps=_steps(case, shown),
         responses=_responses(case, shown),
-        messages=case.messages if shown.include_actual_response else None,
+        messages=_messages(case, shown),
     )
 
 
@@ -188,7 +188,7 @@ def _turn(turn: TurnResult, shown: Shown) -> dict[str, Any]:
 
 def _calls(calls: Iterable[ToolCall], shown: Shown) -> list[dict[str, Any]]:
     if not shown.include_tool_call_details:
-        return [{"name": call.name} for call in calls]
+        return [{"name": call.name, "bare": True} for call in calls]
     return [_call(call) for call in calls]
 
 
@@ -222,6 +222,19 @@ def _responses(case: EvalCaseResult, shown: Shown) -> list[dict[str, Any]]:
         return []
     source: Sequence[NodeResponse | NodeDetail] = case.node_responses or case.node_details
     return [_response(response) for response in source]
+
+
+def _messages(case: EvalCaseResult, shown: Shown) -> list[dict[str, Any]]:
+    hidden = {
+        "assistant": not shown.include_actual_response,
+        "tool": not shown.include_tool_call_details,
+    }
+    messages = case.messages
+    if any(hidden.values()):
+        messages = [message for message in messages if not hidden.get(str(message.get("role")))]
+    if not shown.include_tool_call_details:
+        messages = [{key: value for key, value in m.items() if key != "tool_calls"} for m in messages]
+    return messages
 
 
 def _response(response: NodeResponse | NodeDetail) -> dict[str, Any]:

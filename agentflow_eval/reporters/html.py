@@ -38,8 +38,9 @@ class HTMLReporter(BaseReporter):
         include_details: Show what each criterion compared; reasons are always shown.
         include_trajectory: Show the recorded steps.
         include_node_responses: Show input and output of each node.
-        include_actual_response: Show answers and messages.
-        include_tool_call_details: Show arguments and results of tool calls, not only their names.
+        include_actual_response: Show answers.
+        include_tool_call_details: Show arguments and results of tool calls, not only their names. What criteria say of
+            them belongs to the details.
     """
 
     file_name = "report.html"

@@ -176,6 +176,7 @@
       : !got ? ["bad", "missing"]
       : !wanted ? ["warn", "not expected"]
       : moved ? ["warn", "called elsewhere"]
+      : got.bare ? ["", "called"]
       : differs ? ["warn", "arguments differ"]
       : more ? ["warn", "more arguments"]
       : ["good", "as expected"];
@@ -378,7 +379,7 @@
     const why = row.why ? text("span", "line why", row.why[0]) : null;
     const button = el("button", "row", icon(row.outcome), icon("open"), el("span", "",
       el("span", "line", el("span", "unseen", `${WORDS[row.outcome]}: `), text("span", "id", row.id),
-        row.name ? text("span", "name", row.name) : null, runs, tags), why),
+        row.name ? [" ", text("span", "name", row.name)] : null, runs, tags), why),
       el("span", "time", row.seconds ? seconds(row.seconds) : ""));
     button.type = "button";
     button.setAttribute("aria-expanded", "false");
