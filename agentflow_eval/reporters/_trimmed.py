@@ -70,4 +70,4 @@ def _bare_calls(calls: Sequence[ToolCall]) -> list[ToolCall]:
 
 
 def _bare_steps(steps: Sequence[TrajectoryStep]) -> list[TrajectoryStep]:
-    return [step.model_copy(update={"args": {}, "metadata": {}}) for step in steps]
+    return [TrajectoryStep(step.step_type, step.name, timestamp=step.timestamp) for step in steps]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from agentflow_eval._files import printable
@@ -111,12 +111,20 @@ def own_reason(result: CriterionResult) -> str:
 
 
 def finding(result: CriterionResult) -> str:
-    """A failed or broken criterion on one line: ``trajectory 0.50 < 1.00: step 2: ...``."""
+    """A failed or broken criterion on one line: ``rouge_match 0.62 < 0.80: missing words: Paris``."""
+    return _finding(result, "{} {} < {}")
+
+
+def spoken_finding(result: CriterionResult) -> str:
+    """The same for people: ``rouge_match scored 0.62, needs 0.80: missing words: Paris``."""
+    return _finding(result, "{} scored {}, needs {}")
+
+
+def _finding(result: CriterionResult, form: str) -> str:
     name, reason = one_line(result.criterion), own_reason(result)
     if result.score is None:
         return f"{name} could not judge: {reason}" if result.is_error else f"{name}: {reason}"
-    value, threshold = score_and_threshold(result)
-    return f"{name} {value} < {threshold}" + (f": {reason}" if reason else "")
+    return form.format(name, *score_and_threshold(result)) + (f": {reason}" if reason else "")
 
 
 def own_error(case: EvalCaseResult) -> str:
@@ -126,6 +134,19 @@ def own_error(case: EvalCaseResult) -> str:
     if case.error_kind in (None, ErrorKind.CRITERION, ErrorKind.JUDGE) and case.failed_criteria:
         return ""
     return _TURN.sub("", one_line(case.error))
+
+
+def repeats_error(case: EvalCaseResult, result: CriterionResult) -> bool:
+    """Whether a criterion could not judge for the very reason that broke the case."""
+    error, reason = own_error(case), one_line(str(result.reason or ""))
+    return bool(error) and result.is_error and (error in reason or reason in error)
+
+
+def findings(case: EvalCaseResult, say: Callable[[CriterionResult], str] = finding) -> list[str]:
+    """Everything that kept a case from passing, one line each, nothing twice."""
+    error = own_error(case)
+    own = [error] if error else []
+    return own + [say(result) for result in case.failed_criteria if not repeats_error(case, result)]
 
 
 def exception_name(case: EvalCaseResult) -> str | None:
@@ -198,8 +219,7 @@ def error_groups(report: EvalReport) -> list[ErrorGroup]:
 
 def error_text(case: EvalCaseResult) -> str:
     """What broke a case, on one line."""
-    lines = [own_error(case), *map(finding, case.failed_criteria)]
-    return "; ".join(filter(None, lines)) or "no reason was recorded"
+    return "; ".join(findings(case)) or "no reason was recorded"
 
 
 def group_title(group: ErrorGroup, report: EvalReport) -> str:

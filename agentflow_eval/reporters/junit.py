@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-import xml.etree.ElementTree as ET  # noqa: S405 - written only
+import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -23,12 +23,13 @@ from agentflow_eval.reporters._words import (
     criterion_line,
     cut,
     exception_name,
-    finding,
+    findings,
     nodes_text,
     one_line,
     own_error,
     own_reason,
     percent,
+    repeats_error,
     telling_turns,
 )
 from agentflow_eval.result import ErrorKind, EvalCaseResult, EvalReport, Outcome, TurnResult
@@ -163,6 +164,7 @@ class _Suite:
             file=None if self.profile == "strict" else _file(self.report),
         ).build_xml_doc()
         del suite.attrib["disabled"]
+        suite.attrib = {"name": self.name, **suite.attrib}
         for element, row in zip(suite, rows, strict=True):
             self._correct(element, row)
         suite.set("time", _time(sum(float(element.attrib["time"]) for element in suite)))
@@ -310,21 +312,19 @@ def _error_type(run: EvalCaseResult) -> str:
         kind = run.error_kind or ErrorKind.AGENT
         raised = exception_name(run) if kind in (ErrorKind.AGENT, ErrorKind.FIXTURE, ErrorKind.CRITERION) else None
         return raised or _ERROR_TYPES[kind]
-    broken = next((result for result in run.criterion_results if result.is_error), None)
-    kind = broken.details.get("error_kind") if broken else None
-    return _ERROR_TYPES[ErrorKind.JUDGE if kind == ErrorKind.JUDGE else ErrorKind.CRITERION]
+    kinds = [result.details.get("error_kind") for result in run.criterion_results if result.is_error]
+    return _ERROR_TYPES[ErrorKind.JUDGE if ErrorKind.JUDGE in kinds[:1] else ErrorKind.CRITERION]
 
 
 def _message(run: EvalCaseResult) -> str:
-    own = [one_line(run.error or "")] if own_error(run) else []
-    return one_line("; ".join([*own, *map(finding, run.failed_criteria)]) or run.outcome.value, _LONGEST_MESSAGE)
+    return one_line("; ".join(findings(run)) or run.outcome.value, _LONGEST_MESSAGE)
 
 
 def _body(run: EvalCaseResult) -> str:
     """Each criterion, then question, expected and actual of the turns that matter, then the traceback."""
     lines = [f"{run.error_kind.value}: {clean(run.error)}"] if run.error and run.error_kind and own_error(run) else []
     for result in run.criterion_results:
-        reason = "" if result.passed else own_reason(result)
+        reason = "" if result.passed or repeats_error(run, result) else own_reason(result)
         lines.append(criterion_line(result) + (f": {reason}" if reason else ""))
     many = len(run.turn_results) > 1
     for turn in telling_turns(run):
