@@ -25,6 +25,7 @@ NO_NODES = "(no node)"
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _ANSI_MADE_VISIBLE = re.compile(r"\\x1b\[[0-9;]*[mK]")
 _C1 = re.compile("[\x80-\x9f]")
+_REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _TURN = re.compile(r"^turn \d+: ")
 _TURN_NUMBER = re.compile(r"\bturn (\d+)\b")
 _EXCEPTION = re.compile(r"([A-Za-z_][\w.]*): |([A-Za-z_][\w.]*)$")
@@ -43,6 +44,11 @@ def clean(text: str) -> str:
 def clean_output(text: str) -> str:
     """`clean` for what an agent printed, where the collector has made the colours visible already."""
     return clean(_ANSI_MADE_VISIBLE.sub("", text))
+
+
+def steady(text: str) -> str:
+    """``text`` with the characters made visible that would reorder what stands around them."""
+    return _REORDERING.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def one_line(text: str, longest: int = 0) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import time
@@ -29,6 +28,7 @@ from agentflow_eval.reporters._words import (
     score,
     seconds,
     spoken_finding,
+    steady,
     summary_line,
     telling_turns,
     verdict,
@@ -51,7 +51,6 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 _STYLES = {"PASSED": "bold green", "FAILED": "bold red", "ERROR": "bold red", "SKIPPED": "yellow"}
 _VERDICT_STYLES = {"PASSED": "bold green", "FAILED": "bold red"}
-_REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 class _Line(NamedTuple):
@@ -266,9 +265,9 @@ def _plain(lines: Iterable[_Line], width: int) -> str:
 
 def _laid_out(line: _Line, width: int) -> Iterator[tuple[str, str]]:
     """The line as one or more lines that fit, each as what is styled and the rest."""
-    start = " " * line.indent + _steady(line.head)
+    start = " " * line.indent + steady(line.head)
     room = max(width - _cells(start), 20)
-    text = _steady(line.text)
+    text = steady(line.text)
     rows = [text] if line.whole or _cells(text) <= room else _wrapped(text, room)
     for number, row in enumerate(rows):
         head = start if number == 0 else " " * _cells(start)
@@ -286,11 +285,6 @@ def _wrapped(text: str, width: int) -> list[str]:
             rows[-1] += f" {word}" if rows[-1] else word
             used += size + (1 if used else 0)
     return rows
-
-
-def _steady(text: str) -> str:
-    """``text`` with the characters made visible that would reorder what stands around them."""
-    return _REORDERING.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _encodable(text: str, stream: TextIO) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -120,11 +121,11 @@ class ReporterManager:
             yield _File("junit", "_junit.xml", lambda: _reporters().JUnitXMLReporter(profile=profile).render(shorter))
         for path in config.templates:
             ending = _ending(_template_output(path))
-            yield _File("template", ending, lambda path=path: _reporters().TemplateReporter(path).render(shorter), path)
+            yield _File("template", ending, partial(_through_template, path, shorter), path)
         for extra in self.extra:
             name = str(getattr(extra, "name", "") or type(extra).__name__)
             ending = _ending(str(getattr(extra, "file_name", "") or f"{name}.txt"))
-            yield _File("extra", ending, lambda extra=extra: _rendered(extra, report), name)
+            yield _File("extra", ending, partial(_rendered, extra, report), name)
 
     def _stem(self, report: EvalReport, folder: Path, files: Sequence[_File], reserved: list[Path]) -> str:
         """What all file names begin with; with a timestamp the files are made, so that no other run takes them."""
@@ -157,6 +158,12 @@ def _template_output(path: str) -> str:
     from agentflow_eval.reporters.template import TemplateReporter
 
     return TemplateReporter(path).file_name
+
+
+def _through_template(path: str, report: EvalReport) -> str:
+    from agentflow_eval.reporters.template import TemplateReporter
+
+    return TemplateReporter(path).render(report)
 
 
 def _ending(file_name: str) -> str:
@@ -213,13 +220,17 @@ def _write_all(output: ReporterOutput, stem: Path, files: Iterable[_File]) -> No
     for file in files:
         name = f"{file.kind} {file.origin}" if file.origin else file.kind
         target = stem.with_name(stem.name + file.ending)
-        path = _attempt(output, name, lambda file=file, target=target: str(write_text(target, file.render())))
+        path = _attempt(output, name, partial(_write, target, file))
         if path is None:
             continue
         if file.kind in ("template", "extra"):
             (output.template_paths if file.kind == "template" else output.extra_paths).append(path)
         else:
             setattr(output, f"{file.kind}_path", path)
+
+
+def _write(target: Path, file: _File) -> str:
+    return str(write_text(target, file.render()))
 
 
 def _attempt(output: ReporterOutput, name: str, make: Callable[[], str]) -> str | None:

@@ -14,7 +14,7 @@ from agentflow_eval._files import printable, read_text
 from agentflow_eval.errors import LoadError, ReportError, exception_text
 from agentflow_eval.reporters import _words
 from agentflow_eval.reporters._base import BaseReporter
-from agentflow_eval.result import EvalReport
+from agentflow_eval.result import EvalCaseResult, EvalReport
 
 _ENDINGS = (".jinja2", ".jinja", ".j2")
 _MARKUP = (".html", ".htm", ".xhtml", ".xml", ".svg")
@@ -25,8 +25,8 @@ class TemplateReporter(BaseReporter):
     """Text made by a Jinja2 template, which runs in a sandbox; in HTML and XML templates values are escaped.
 
     The template gets ``report``, ``summary``, ``cases``, ``failed_cases`` (errors included), ``passed_cases``,
-    ``verdict`` (``word`` and ``sentence``), ``summary_line``, ``error_groups`` (``text`` and ``cases``), and the filters
-    ``percent``, ``seconds``, ``score``, ``oneline``, ``mdescape``, ``findings`` and ``comparisons``.
+    ``verdict`` (``word`` and ``sentence``), ``summary_line`` and ``error_groups`` (``text`` and ``cases``), and the
+    filters ``percent``, ``seconds``, ``score``, ``oneline``, ``mdescape``, ``findings`` and ``comparisons``.
 
     Args:
         path: The template, as ``NAME.EXT.j2``.
@@ -85,12 +85,24 @@ def _environment(file_name: str) -> ImmutableSandboxedEnvironment:
         "percent": _words.percent,
         "seconds": _words.seconds,
         "score": _words.score,
-        "oneline": lambda text, longest=0: _words.one_line(str(text), longest),
-        "mdescape": lambda text: _MARKDOWN.sub(r"\\\1", _words.clean(str(text))),
+        "oneline": _oneline,
+        "mdescape": _mdescape,
         "findings": lambda case: _words.findings(case, _words.spoken_finding),
-        "comparisons": lambda turn: list(_words.comparisons(turn)),
+        "comparisons": _comparisons,
     }
     return environment
+
+
+def _oneline(text: object, longest: int = 0) -> str:
+    return _words.one_line(str(text), longest)
+
+
+def _mdescape(text: object) -> str:
+    return _MARKDOWN.sub(r"\\\1", _words.steady(_words.clean(str(text))))
+
+
+def _comparisons(case: EvalCaseResult) -> list[_words.Comparison]:
+    return [comparison for turn in _words.telling_turns(case) for comparison in _words.comparisons(turn)]
 
 
 def _where(exc: Exception) -> str:
