@@ -437,25 +437,29 @@ def _dumped(model: BaseModel, indent: int | None, exclude_unset: bool) -> str:
 
 def _mark_changed(model: BaseModel) -> None:
     """Counts containers that were filled in place, without an assignment, as set."""
+    values, given = model.__dict__, model.__pydantic_fields_set__
     for name, default in _container_defaults(type(model)):
-        value = getattr(model, name)
-        if name not in model.model_fields_set and value != default:
-            model.model_fields_set.add(name)
-        if isinstance(value, BaseModel):
-            _mark_changed(value)
-        elif isinstance(value, list):
+        value = values[name]
+        if name not in given and value != default:
+            given.add(name)
+        if type(value) is list:
             for item in value:
-                if isinstance(item, BaseModel):
-                    _mark_changed(item)
+                if not isinstance(item, BaseModel):
+                    break
+                _mark_changed(item)
+        elif isinstance(value, BaseModel):
+            _mark_changed(value)
 
 
 @functools.cache
 def _container_defaults(cls: type[BaseModel]) -> list[tuple[str, Any]]:
-    defaults = ((name, info.get_default(call_default_factory=True)) for name, info in cls.model_fields.items())
+    """The fields that hold a container or a model, each with its default."""
+    scalars = (str, int, float, bool, type(None))
+    defaults = {name: info.get_default(call_default_factory=True) for name, info in cls.model_fields.items()}
     return [
         (name, default)
-        for name, default in defaults
-        if isinstance(default, (list, dict, BaseModel)) or cls.model_fields[name].is_required()
+        for name, default in defaults.items()
+        if not isinstance(default, scalars) or _model_at(cls, (name,)) is not None
     ]
 
 

@@ -301,7 +301,11 @@ def matcher_problem(args: Mapping[str, Any]) -> tuple[str, str] | None:
     The matchers are ``{"$any": true}``, ``{"$regex": "..."}`` (the whole text), ``{"$approx": 3.0, "tol": 0.1}``,
     ``{"$in": [...]}``, ``{"$type": "string"}`` and ``{"$literal": ...}``, which takes ``$`` keys as they are.
     """
-    return next((problem for key, value in args.items() for problem in _matcher_problems(value, f"args.{key}")), None)
+    for key, value in args.items():
+        if type(value) in (dict, list):
+            for problem in _matcher_problems(value, f"args.{key}"):
+                return problem
+    return None
 
 
 def _matcher_problems(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -10,11 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, WithJsonSchema, field_validator
-from pydantic import model_validator as pydantic_model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, RootModel, model_validator
 from pydantic.dataclasses import dataclass
-from pydantic.functional_validators import ModelWrapValidatorHandler
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from agentflow_eval._files import model_text, read_model, write_text
 from agentflow_eval._values import matcher_problem, mismatch
@@ -29,11 +27,23 @@ def _random_id() -> str:
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
 
-def _text_or_blocks(value: object) -> object:
-    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(block, dict) for block in value)):
-        return value
-    kind = {type(None): "null", list: "a list with something else in it"}.get(type(value), type(value).__name__)
-    raise PydanticCustomError("says_it_all", f"must be text or a list of content blocks (objects), got {kind}")
+class _OrNull:
+    """Marks a field that may be null in a file."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.nullable_schema(handler(source))
+
+
+class _Explained:
+    """Marks a field whose every validation error is told in one sentence."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.custom_error_schema(
+            handler(source), custom_error_type="says_it_all", custom_error_message=self._message
+        )
 
 
 class MessageContent(BaseModel):
@@ -42,12 +52,10 @@ class MessageContent(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     role: NonEmptyText = Field(description="user, assistant, system or tool.")
-    content: Annotated[
-        str | list[dict[str, Any]],
-        BeforeValidator(_text_or_blocks),
-        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]}),
-    ] = Field(description='Text, or content blocks such as {"type": "text", "text": "..."}.')
-    metadata: dict[str, Any] = Field({}, description="Free-form.")
+    content: Annotated[str | list[dict[str, Any]], _Explained("must be text or a list of content blocks (objects)")] = (
+        Field(description='Text, or content blocks such as {"type": "text", "text": "..."}.')
+    )
+    metadata: dict[str, Any] = Field(default_factory=dict, description="Free-form.")
 
     @classmethod
     def user(cls, text: str) -> Self:
@@ -73,7 +81,8 @@ class ToolCall(BaseModel):
 
     name: NonEmptyText = Field(description="The tool's name.")
     args: dict[str, Any] = Field(
-        {}, description="Arguments by name. Expected and empty: any arguments are accepted. Values may be matchers."
+        default_factory=dict,
+        description="Arguments by name. Expected and empty: any arguments are accepted. Values may be matchers.",
     )
     call_id: str | None = Field(None, description="The runtime's id of the call; criteria never compare it.")
     result: Any = Field(None, description="What a recorded call returned.")
@@ -151,8 +160,8 @@ class SessionInput(BaseModel):
 
     app_name: str = ""
     user_id: str = "test_user"
-    state: dict[str, Any] = Field({}, description="Initial state; every run gets its own deep copy.")
-    config: dict[str, Any] = Field({}, description="Merged into the runtime's run config.")
+    state: dict[str, Any] = Field(default_factory=dict, description="Initial state; every run gets its own deep copy.")
+    config: dict[str, Any] = Field(default_factory=dict, description="Merged into the runtime's run config.")
 
 
 class Invocation(BaseModel):
@@ -165,35 +174,41 @@ class Invocation(BaseModel):
 
     invocation_id: NonEmptyText = Field(default_factory=_random_id, description="Names the turn.")
     user_content: MessageContent = Field(description="What the user says.")
-    expected_tool_trajectory: list[ToolCall] = Field([], description="Tool calls of this turn, in order.")
-    expected_node_order: list[str] = Field([], description="Node visits of this turn, in order.")
-    expected_intermediate_responses: list[MessageContent] = Field([], description="Reserved.")
+    expected_tool_trajectory: Annotated[list[ToolCall], _OrNull()] = Field(
+        default_factory=list, description="Tool calls of this turn, in order."
+    )
+    expected_node_order: Annotated[list[str], _OrNull()] = Field(
+        default_factory=list, description="Node visits of this turn, in order."
+    )
+    expected_intermediate_responses: list[MessageContent] = Field(default_factory=list, description="Reserved.")
     expected_final_response: MessageContent | None = Field(None, description="The answer to this turn.")
-    expected_keywords: Keywords = Field([], description="Keywords that this turn's answer must contain.")
-    forbidden_keywords: Keywords = Field([], description="Keywords that this turn's answer must not contain.")
+    expected_keywords: Keywords = Field(
+        default_factory=list, description="Keywords that this turn's answer must contain."
+    )
+    forbidden_keywords: Keywords = Field(
+        default_factory=list, description="Keywords that this turn's answer must not contain."
+    )
     criteria: CriteriaConfig | None = Field(
         None, description="Slots that replace the case's and the config's for this turn."
     )
 
-    @pydantic_model_validator(mode="wrap")
-    @classmethod
-    def _null_is_left_out(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        if type(value) is dict and None in value.values():
-            optional = ("expected_tool_trajectory", "expected_node_order", "expected_final_response")
-            value = {key: item for key, item in value.items() if item is not None or key not in optional}
-        return handler(value)
-
-    @field_validator("expected_tool_trajectory")
-    @classmethod
-    def _matchers_make_sense(cls, calls: list[ToolCall]) -> list[ToolCall]:
-        for index, call in enumerate(calls):
+    @model_validator(mode="after")
+    def _absent_and_matchers(self) -> Self:
+        """Null counts as left out, and matchers in expected arguments make sense."""
+        values = self.__dict__
+        for name in ("expected_tool_trajectory", "expected_node_order"):
+            if values[name] is None:
+                values[name] = []
+                self.__pydantic_fields_set__.discard(name)
+        if values["expected_final_response"] is None:
+            self.__pydantic_fields_set__.discard("expected_final_response")
+        for index, call in enumerate(values["expected_tool_trajectory"]):
             problem = matcher_problem(call.args) if call.args else None
             if problem:
                 inner, message = problem
-                raise PydanticCustomError(
-                    "says_it_all", "{message}", {"message": message, "inner": f"[{index}].{inner}"}
-                )
-        return calls
+                place = f".expected_tool_trajectory[{index}].{inner}"
+                raise PydanticCustomError("says_it_all", "{message}", {"message": message, "inner": place})
+        return self
 
     @property
     def expected_tools(self) -> list[ToolCall] | None:
@@ -239,13 +254,19 @@ class EvalCase(BaseModel):
     eval_id: NonEmptyText = Field(default_factory=_random_id, description="Unique in its set.")
     name: str = Field("", description="Label in reports.")
     description: str = Field("", description="What the case is about.")
-    conversation: list[Invocation] = Field([], description="The turns.")
+    conversation: list[Invocation] = Field(default_factory=list, description="The turns.")
     session_input: SessionInput = Field(default_factory=SessionInput, description="User and initial state.")
-    tags: list[NonEmptyText] = Field([], description="For selecting cases.")
-    metadata: dict[str, Any] = Field({}, description="Free-form; context and reference_facts are read by judges.")
+    tags: list[NonEmptyText] = Field(default_factory=list, description="For selecting cases.")
+    metadata: dict[str, Any] = Field(
+        default_factory=dict, description="Free-form; context and reference_facts are read by judges."
+    )
     criteria: CriteriaConfig | None = Field(None, description="Slots that replace the config's for this case.")
-    expected_keywords: Keywords = Field([], description="Keywords that the final answer must contain.")
-    forbidden_keywords: Keywords = Field([], description="Keywords that the final answer must not contain.")
+    expected_keywords: Keywords = Field(
+        default_factory=list, description="Keywords that the final answer must contain."
+    )
+    forbidden_keywords: Keywords = Field(
+        default_factory=list, description="Keywords that the final answer must not contain."
+    )
     timeout: Seconds | None = Field(None, description="Seconds for this case instead of the config's.")
     trials: PositiveCount | None = Field(None, description="Runs of this case instead of the config's.")
     skip: NonEmptyText | None = Field(None, description="The reason why the case is not run.")
@@ -299,8 +320,8 @@ class EvalSet(BaseModel):
     eval_set_id: NonEmptyText = Field(default_factory=_random_id, description="Names the set and its reports.")
     name: str = Field("", description="Label in reports.")
     description: str = Field("", description="What the set is about.")
-    eval_cases: list[EvalCase] = Field([], description="The cases.")
-    metadata: dict[str, Any] = Field({}, description="Free-form.")
+    eval_cases: list[EvalCase] = Field(default_factory=list, description="The cases.")
+    metadata: dict[str, Any] = Field(default_factory=dict, description="Free-form.")
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:
