@@ -438,29 +438,29 @@ def _dumped(model: BaseModel, indent: int | None, exclude_unset: bool) -> str:
 def _mark_changed(model: BaseModel) -> None:
     """Counts containers that were filled in place, without an assignment, as set."""
     values, given = model.__dict__, model.__pydantic_fields_set__
-    for name, default in _container_defaults(type(model)):
-        value = values[name]
-        if name not in given and value != default:
+    containers, with_models = _containers(type(model))
+    for name in containers - given:
+        if values[name]:
             given.add(name)
-        if type(value) is list:
-            for item in value:
-                if not isinstance(item, BaseModel):
-                    break
+    for name in with_models:
+        value = values[name]
+        models = value if type(value) is list else (value,)
+        changed = False
+        for item in models:
+            if isinstance(item, BaseModel):
                 _mark_changed(item)
-        elif isinstance(value, BaseModel):
-            _mark_changed(value)
+                changed = changed or bool(item.__pydantic_fields_set__)
+        if changed:
+            given.add(name)
 
 
 @functools.cache
-def _container_defaults(cls: type[BaseModel]) -> list[tuple[str, Any]]:
-    """The fields that hold a container or a model, each with its default."""
-    scalars = (str, int, float, bool, type(None))
+def _containers(cls: type[BaseModel]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The fields whose default is an empty container, and those that hold models."""
     defaults = {name: info.get_default(call_default_factory=True) for name, info in cls.model_fields.items()}
-    return [
-        (name, default)
-        for name, default in defaults.items()
-        if not isinstance(default, scalars) or _model_at(cls, (name,)) is not None
-    ]
+    empty = frozenset(name for name, default in defaults.items() if default in ([], {}))
+    with_models = (name for name in defaults if _model_at(cls, (name,)) or _model_at(cls, (name, 0)))
+    return empty, tuple(with_models)
 
 
 def _enum_or_text(value: Any) -> Any:
