@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
+from agentflow_eval.dataset import TrajectoryStep
 from agentflow_eval.reporters._island import LONGEST
 from agentflow_eval.reporters.html import HTMLReporter
-from agentflow_eval.result import CriterionResult, ErrorKind, EvalReport, Outcome
+from agentflow_eval.result import CriterionResult, ErrorKind, EvalReport, NodeDetail, Outcome
 from tests.reporters.samples import (
     HOSTILE_TEXTS,
     broken_agents,
@@ -308,6 +309,7 @@ def test_a_link_opens_its_case(open_report: Opener) -> None:
     expect(page.locator("button.row[aria-expanded=true] .id")).to_have_text("case_00999")
     expect(page.locator("button.row[aria-expanded=true]")).to_be_focused()
     page.get_by_role("searchbox").fill("case_0000")
+    expect(page.locator("#status")).to_have_text("10 of 1,000 cases")
     page.locator("button.row").first.click()
     assert page.url.endswith("#" + ids(page)[0])
     page.evaluate("location.hash = '#case_00500'")
@@ -406,6 +408,17 @@ def test_evidence_without_turns_is_shown(open_report: Opener) -> None:
     item = opened(open_report(report_of([old])), "old")
     for text in ("the answer", "find", "x", "N"):
         expect(item.locator(".turn")).to_contain_text(text)
+
+
+def test_steps_tell_arguments_that_nothing_else_tells(open_report: Opener) -> None:
+    """A run that recorded steps and no calls, and only the details of nodes."""
+    step = TrajectoryStep.tool("find", {"place": "harbour"}, retries=2)
+    only = case("c", Outcome.PASSED, [rouge(1.0)], actual_trajectory=[step])
+    only.node_details = [NodeDetail(node_name="PLANNER", response_text="look it up")]
+    item = opened(open_report(report_of([only])), "c")
+    expect(item.locator(".timeline")).to_contain_text('{place: "harbour", retries: 2}')
+    expect(item).to_contain_text("PLANNER")
+    expect(item).to_contain_text("look it up")
 
 
 @pytest.mark.parametrize(

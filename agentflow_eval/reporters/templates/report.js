@@ -46,6 +46,8 @@
     return el("div", "", element, button);
   }
 
+  const plain = (className, value) => Object.assign(el("span", className, value), { dir: "auto" });
+
   function json(value, indent = "") {
     if (typeof value === "string") return value.startsWith(RAW) ? value.slice(1) : `"${value}"`;
     if (value === null || typeof value !== "object") return String(value);
@@ -259,7 +261,7 @@
       gauge.append(fill, mark);
     }
     const row = el("div", "score", icon(result.outcome),
-      el("span", "label", text("span", "", result.name), el("span", "unseen", ` ${WORDS[result.outcome]}`)), gauge,
+      el("span", "label", plain("", result.name), el("span", "unseen", ` ${WORDS[result.outcome]}`)), gauge,
       el("span", "number", number(result.score), el("span", "muted", `, needs ${number(threshold)}`)));
     if (result.why) row.append(text("div", `text ${result.outcome}`, result.why));
     if (result.details || result.tokens) {
@@ -374,12 +376,12 @@
   const state = { filter: "all", query: "", cause: null, page: 0 };
 
   function listItem(row) {
-    const tags = (row.tags || []).slice(0, TAGS).map((tag) => text("span", "tag", tag));
+    const tags = (row.tags || []).slice(0, TAGS).map((tag) => plain("tag", tag));
     const runs = row.runs ? el("span", "tag", `${row.runs[0]}/${row.runs[1]} runs`) : null;
-    const why = row.why ? text("span", "line why", row.why[0]) : null;
+    const why = row.why ? plain("line why", row.why[0]) : null;
     const button = el("button", "row", icon(row.outcome), icon("open"), el("span", "",
-      el("span", "line", el("span", "unseen", `${WORDS[row.outcome]}: `), text("span", "id", row.id),
-        row.name ? [" ", text("span", "name", row.name)] : null, runs, tags), why),
+      el("span", "line", el("span", "unseen", `${WORDS[row.outcome]}: `), plain("id", row.id),
+        row.name ? [" ", plain("name", row.name)] : null, runs, tags), why),
       el("span", "time", row.seconds ? seconds(row.seconds) : ""));
     button.type = "button";
     button.setAttribute("aria-expanded", "false");
@@ -391,12 +393,12 @@
   async function toggle(row, item, button) {
     const open = button.getAttribute("aria-expanded") !== "true";
     button.setAttribute("aria-expanded", String(open));
+    if (open) history.replaceState(null, "", `#${encodeURIComponent(row.id)}`);
     if (item.children.length > 1) item.children[1].hidden = !open;
     else if (open) {
       const evidence = await evidenceOf(row);
       if (item.children.length === 1) item.append(body(row, evidence));
     }
-    if (open) history.replaceState(null, "", `#${encodeURIComponent(row.id)}`);
   }
 
   function show() {
@@ -471,21 +473,18 @@
     addEventListener("hashchange", openLinked);
   }
 
-  function themeButton() {
+  function themeButton(dark) {
     const button = byId("theme");
-    let dark = matchMedia("(prefers-color-scheme: dark)").matches;
-    const label = () => { button.textContent = dark ? "Light theme" : "Dark theme"; };
-    button.onclick = () => {
-      dark = !dark;
-      document.documentElement.style.colorScheme = dark ? "dark" : "light";
-      label();
-    };
-    label();
+    button.textContent = dark ? "Light theme" : "Dark theme";
     button.hidden = false;
+    button.onclick = () => {
+      document.documentElement.style.colorScheme = dark ? "light" : "dark";
+      themeButton(!dark);
+    };
   }
 
   async function start() {
-    themeButton();
+    themeButton(matchMedia("(prefers-color-scheme: dark)").matches);
     if (!packedBlocks.length) return;
     byId("browser").hidden = false;
     if (!("DecompressionStream" in window)) {
