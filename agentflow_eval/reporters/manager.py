@@ -191,20 +191,18 @@ def _rendered(extra: Renders, report: EvalReport) -> str:
 
 
 def _reserve(paths: Sequence[Path], reserved: list[Path]) -> bool:
+    """Makes empty files of these names, all or none; False when one of them is there already."""
     made: list[Path] = []
     try:
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(exist_ok=False)
             made.append(path)
-    except FileExistsError as exc:
-        _remove_empty(made)
-        if exc.filename is not None and not Path(exc.filename).is_file():
-            raise ReportError(f"{paths[0].parent}: cannot be written: {exception_text(exc)}") from exc
-        return False
     except OSError as exc:
         _remove_empty(made)
-        raise ReportError(f"{paths[0].parent}: cannot be written: {exception_text(exc)}") from exc
+        if isinstance(exc, FileExistsError) and path.parent.is_dir():
+            return False
+        raise ReportError(f"{path.parent}: cannot be written: {exception_text(exc)}") from exc
     reserved += made
     return True
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,9 +33,12 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
 
 
-def shown(report: EvalReport, verbose: bool = False, **more: bool) -> str:
-    """The text of a report."""
-    return ConsoleReporter(verbose=verbose, **more).render(report)
+def shown(report: EvalReport, verbose: bool = False, everything: bool = False) -> str:
+    """The text of a report, with steps and whole answers when ``everything`` is wanted."""
+    reporter = ConsoleReporter(
+        verbose=verbose, include_trajectory=everything, include_actual_response=everything, use_color=False
+    )
+    return reporter.render(report)
 
 
 def errored(count: int, error: str = "ModuleNotFoundError: No module named 'acme'") -> list[EvalCaseResult]:
@@ -66,7 +66,7 @@ def test_all_errored_alike() -> None:
     """When every case broke alike, that is said once, with the exception."""
     text = shown(report_of(errored(3)))
     assert "all 3 cases errored: ModuleNotFoundError: No module named 'acme'\n" in text
-    assert 1 == text.count("acme")
+    assert text.count("acme") == 1
     assert "FAILED: 0 of 3 cases passed (0%), 100% needed" in text
 
 
@@ -74,7 +74,7 @@ def test_turns_do_not_tell_errors_apart() -> None:
     """The turn in which a case broke does not keep it from its group; the traceback is shown once."""
     text = shown(report_of(broken_agents()[:3]))
     assert "all 3 cases errored: ModuleNotFoundError: No module named 'acme'" in text
-    assert 1 == text.count("from acme import client")
+    assert text.count("from acme import client") == 1
 
 
 def test_some_errored_alike() -> None:
@@ -152,13 +152,11 @@ def test_many_turns() -> None:
 
 def test_whole_answers_and_steps() -> None:
     """Steps and whole answers are shown on request."""
-    text = shown(sample_report(), verbose=True, include_trajectory=True, include_actual_response=True)
-    assert "    steps            node MAIN > tool get_weather > node TOOL" in text.replace(
-        "node TOOL > tool", "tool"
-    ) or ("    steps            node MAIN > node TOOL > tool get_weather > node MAIN\n" in text)
+    text = shown(sample_report(), verbose=True, everything=True)
+    assert "    steps            node MAIN > node TOOL > tool get_weather > node MAIN\n" in text
     assert "    answer           It is 18 degrees and clear in Paris.\n" in text
     none = report_of([case("c", Outcome.FAILED, [rouge(0.0)], [turn(0, "q", expected_response="x")])])
-    assert "    answer           (no answer)\n" in shown(none, include_actual_response=True)
+    assert "    answer           (no answer)\n" in shown(none, everything=True)
     assert "    actual answer    (no answer)\n" in shown(none)
 
 
@@ -174,7 +172,7 @@ def test_ids_are_not_wrapped() -> None:
     text = shown(report_of([case(eval_id, Outcome.FAILED, [rouge(0.1, "word " * 40 + eval_id)])]))
     assert f"FAILED   {eval_id}\n" in text
     assert f"\n      {eval_id}\n" in text
-    assert 100 >= max(len(line) for line in text.splitlines() if eval_id not in line)
+    assert max(len(line) for line in text.splitlines() if eval_id not in line) <= 100
 
 
 def test_wide_characters() -> None:
@@ -182,7 +180,8 @@ def test_wide_characters() -> None:
     wide = CriterionResult.scored("你好", 0.1, 0.5, {}, " ".join(["你好"] * 40))
     text = shown(report_of([case("c", Outcome.FAILED, [wide])]))
     rows = [line for line in text.splitlines() if line.startswith("      你")]
-    assert {90} == {2 * len(row.strip()) - row.strip().count(" ") for row in rows[:-1] if row} - {93} or rows
+    columns = [len(row) + row.count("你") + row.count("好") for row in rows]
+    assert (len(rows), 95 <= max(columns) <= 100) == (2, True)
     assert "criterion  passed  mean score\n你好       0 of 1        0.10\n" in text
 
 
@@ -299,7 +298,7 @@ def test_plain_progress_of_slow_cases() -> None:
         shown_progress.case_done(plain_passes()[0])
         shown_progress.case_done(plain_passes()[0])
     first, last = stream.getvalue().splitlines()
-    assert "2/3 cases: 2 passed (1 min 40 s)" == first
+    assert first == "2/3 cases: 2 passed (1 min 40 s)"
     assert last.startswith("3/3 cases: 3 passed (")
 
 
@@ -310,8 +309,8 @@ def test_verbose_progress() -> None:
         shown_progress.case_done(plain_passes()[0])
         shown_progress.case_done(errored(1)[0])
     lines = stream.getvalue().splitlines()
-    assert "[ 1/10] PASSED   greeting_en - Greeting (en) (100 ms)" == lines[0]
-    assert "[ 2/10] ERROR    c0: ModuleNotFoundError: No module named 'acme'" == lines[1]
+    assert lines[0] == "[ 1/10] PASSED   greeting_en - Greeting (en) (100 ms)"
+    assert lines[1] == "[ 2/10] ERROR    c0: ModuleNotFoundError: No module named 'acme'"
 
 
 @pytest.mark.parametrize("verbose", [True, False])
@@ -331,22 +330,16 @@ def test_progress_writes_to_standard_error(capsys: pytest.CaptureFixture[str]) -
     with progress(0):
         pass
     captured = capsys.readouterr()
-    assert ("", True) == (captured.out, captured.err.startswith("0/0 cases: none done yet"))
+    assert (captured.out, captured.err.startswith("0/0 cases: none done yet")) == ("", True)
 
 
-def broken_stream() -> io.StringIO:
-    """A stream that is closed."""
+def test_progress_on_a_broken_stream() -> None:
+    """A stream that cannot be written does not disturb the run."""
     stream = io.StringIO()
     stream.close()
-    return stream
-
-
-@pytest.mark.parametrize("make", [broken_stream])
-def test_progress_on_a_broken_stream(make: Callable[[], io.StringIO]) -> None:
-    """A stream that cannot be written does not disturb the run."""
-    with progress(1, make(), verbose=True) as shown_progress:
+    with progress(1, stream, verbose=True) as shown_progress:
         shown_progress.case_done(plain_passes()[0])
-    assert 1 == shown_progress.count
+    assert shown_progress.count == 1
 
 
 def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,6 +347,4 @@ def test_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     terminal = Terminal()
     ConsoleReporter(use_color=False, output=terminal).report(golden_report())
-    assert 60 >= max(len(line) for line in terminal.getvalue().splitlines() if line.startswith("      "))
-    assert os.environ["COLUMNS"] == "60"
-    assert sys.stdout is not terminal
+    assert max(len(line) for line in terminal.getvalue().splitlines() if line.startswith("      ")) <= 60

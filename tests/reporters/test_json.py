@@ -50,7 +50,7 @@ def test_round_trip(report: EvalReport, indent: int | None, tmp_path: Path) -> N
 def test_words_that_look_like_numbers() -> None:
     """Texts that contain NaN and Infinity stay as they are."""
     report = report_with(actual_response="BaNaNa Infinity")
-    assert "BaNaNa Infinity" == JSONReporter().to_dict(report)["results"][0]["actual_response"]
+    assert JSONReporter().to_dict(report)["results"][0]["actual_response"] == "BaNaNa Infinity"
 
 
 @pytest.mark.parametrize(("value", "text"), [(math.nan, "NaN"), (math.inf, "Infinity"), (-math.inf, "-Infinity")])
@@ -67,7 +67,7 @@ def test_odd_keys(tmp_path: Path) -> None:
     call = tool("t", {}, jsonable({1: "a", ("t", 2): "b", None: "c"}))
     path = JSONReporter().save(report_with(actual_tool_calls=[call]), tmp_path / "r.json")
     content = json.loads(path.read_text(encoding="utf-8"))
-    assert ["1", "('t', 2)", "None"] == list(content["results"][0]["actual_tool_calls"][0]["result"])
+    assert list(content["results"][0]["actual_tool_calls"][0]["result"]) == ["1", "('t', 2)", "None"]
 
 
 class Odd:
@@ -82,9 +82,9 @@ def test_odd_values(tmp_path: Path) -> None:
     report = report_with(metadata={"odd": Odd(), "half": "\ud83d", "number": math.nan, 3: {1}}, name="\udc00")
     path = JSONReporter().save(report, tmp_path / "r.json")
     content = strict(path.read_text(encoding="utf-8"))["results"][0]
-    assert {"odd": "Odd \\ud800", "half": "\\ud83d", "number": "NaN", "3": [1]} == content["metadata"]
-    assert ("\\udc00", "q") == (content["name"], content["turn_results"][0]["user_input"])
-    assert "c1" == EvalReport.from_file(path).results[0].eval_id
+    assert content["metadata"] == {"odd": "Odd \\ud800", "half": "\\ud83d", "number": "NaN", "3": [1]}
+    assert (content["name"], content["turn_results"][0]["user_input"]) == ("\\udc00", "q")
+    assert EvalReport.from_file(path).results[0].eval_id == "c1"
 
 
 JSON = st.recursive(
@@ -105,20 +105,20 @@ def test_hidden_details() -> None:
     """Without details only the reasons are kept."""
     report = report_of([case("c1", Outcome.FAILED, [rouge(0.1, "why"), rouge(0.9)])])
     results = JSONReporter(include_details=False).to_dict(report)["results"][0]["criterion_results"]
-    assert [{"reason": "why"}, {}] == [item["details"] for item in results]
+    assert [item["details"] for item in results] == [{"reason": "why"}, {}]
 
 
 def test_hidden_trajectory() -> None:
     """Without the trajectory no step is kept."""
     content = JSONReporter(include_trajectory=False).to_dict(report_of([weather_passed()]))["results"][0]
-    assert [] == content["actual_trajectory"]
-    assert ["MAIN", "TOOL", "MAIN"] == content["node_visits"]
+    assert content["actual_trajectory"] == []
+    assert content["node_visits"] == ["MAIN", "TOOL", "MAIN"]
 
 
 def test_hidden_node_responses() -> None:
     """Without node responses neither they nor their shorter form is kept."""
     content = JSONReporter(include_node_responses=False).to_dict(report_of([weather_passed()]))["results"][0]
-    assert ([], []) == (content["node_responses"], content["node_details"])
+    assert (content["node_responses"], content["node_details"]) == ([], [])
 
 
 def test_hidden_answers() -> None:
@@ -128,7 +128,7 @@ def test_hidden_answers() -> None:
     report = report_of([case("c1", Outcome.PASSED, [result], [turn(0, "q", "secret")])])
     text = JSONReporter(include_actual_response=False).render(report)
     assert "secret" not in text
-    assert {"f1": 0.1} == strict(text)["results"][0]["criterion_results"][0]["details"]
+    assert strict(text)["results"][0]["criterion_results"][0]["details"] == {"f1": 0.1}
     assert "secret" in JSONReporter().render(report)
 
 
@@ -137,11 +137,11 @@ def test_hidden_tool_calls() -> None:
     inner = weather_passed()
     report = report_of([inner.model_copy(update={"trials": [inner]})])
     content = JSONReporter(include_tool_call_details=False).to_dict(report)["results"][0]
-    bare = {"name": "get_weather", "args": {}, "call_id": None, "result": None, "error": None}
+    bare: dict[str, Any] = {"name": "get_weather", "args": {}, "call_id": None, "result": None, "error": None}
     only = content["turn_results"][0]
     assert [[bare]] * 3 == [content["actual_tool_calls"], only["tool_calls"], only["expected_tool_calls"]]
     assert [bare] == content["trials"][0]["actual_tool_calls"]
-    assert [{}, {}, {}, {}] == [step["args"] for step in content["actual_trajectory"]]
+    assert [step["args"] for step in content["actual_trajectory"]] == [{}, {}, {}, {}]
 
 
 def test_hidden_parts_load(tmp_path: Path) -> None:
@@ -162,5 +162,5 @@ def test_file_name(tmp_path: Path) -> None:
 def test_quick_save(tmp_path: Path) -> None:
     """`quick_save` writes everything with the indent that is asked for."""
     path = JSONReporter.quick_save(sample_report(), str(tmp_path / "deep" / "r.json"), indent=None)
-    assert 1 == path.read_text(encoding="utf-8").count("\n")
+    assert path.read_text(encoding="utf-8").count("\n") == 1
     assert sample_report() == EvalReport.from_file(path)

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from junitparser import JUnitXml  # type: ignore[import-untyped]
+from junitparser import JUnitXml
 from lxml import etree
 
 from agentflow_eval.errors import UsageError
@@ -68,7 +68,7 @@ def test_readers(profile: Profile) -> None:
     """Two parsers read every profile alike, and what hostile texts say stays text."""
     document = JUnitXMLReporter(profile=profile).render(sample_report())
     suite = next(iter(JUnitXml.fromstring(document.encode())))
-    assert ("Travel assistant", 28, 14, 5, 1) == (suite.name, suite.tests, suite.failures, suite.errors, suite.skipped)
+    assert (suite.name, suite.tests, suite.failures, suite.errors, suite.skipped) == ("Travel assistant", 28, 14, 5, 1)
     names = [element.get("name") for element in ET.fromstring(document).iter("testcase")]
     assert [test.name for test in suite] == names
     assert "hostile_entity - &lt;b&gt; &amp; &#39;" in names
@@ -77,7 +77,7 @@ def test_readers(profile: Profile) -> None:
 @pytest.mark.parametrize("profile", ["default", "strict"])
 def test_schemas(profile: Profile) -> None:
     """The default is valid for the Jenkins xUnit plugin, strict also in the Ant schema."""
-    assert [] == problems(JUnitXMLReporter(profile=profile).render(sample_report()), profile)
+    assert problems(JUnitXMLReporter(profile=profile).render(sample_report()), profile) == []
 
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x00\x1b\x9b\r\ud800\ufffe&<]"), max_size=30)
@@ -99,7 +99,7 @@ def test_any_text(value: str, duration: float, profile: Profile) -> None:
     ]
     names = dict.fromkeys(("eval_set_id", "eval_set_name", "run_id", "started_at", "eval_set_file"), value)
     report = report_of(results).model_copy(update=names | {"timestamp": duration})
-    assert [] == problems(JUnitXMLReporter(value, profile).render(report), profile)
+    assert problems(JUnitXMLReporter(value, profile).render(report), profile) == []
 
 
 def test_control_characters() -> None:
@@ -120,13 +120,13 @@ def test_surrogates() -> None:
 
 def test_astral_names() -> None:
     """Characters beyond the first plane survive."""
-    assert "case 😀 𠀀" == one(xml(result("case 😀 𠀀")), "testcase").get("name")
+    assert one(xml(result("case 😀 𠀀")), "testcase").get("name") == "case 😀 𠀀"
 
 
 def test_one_line_names() -> None:
     """White space in names is collapsed, and the full name is kept in the output."""
     document = xml(result("a\nb\tc"))
-    assert "a b c" == one(document, "testcase").get("name")
+    assert one(document, "testcase").get("name") == "a b c"
     assert str(one(document, "system-out").text).startswith("full name: a\nb\tc\n")
 
 
@@ -135,7 +135,7 @@ def test_long_names() -> None:
     long = "x" * 400
     repeated = result(long, trials=[result(long), result(long)])
     names = [str(element.get("name")) for element in xml(result(long), result(long + "y"), repeated).iter("testcase")]
-    assert (4, 250) == (len(set(names)), max(map(len, names)))
+    assert (len(set(names)), max(map(len, names))) == (4, 250)
     assert names[-1].endswith(" [run 2/2]")
 
 
@@ -155,7 +155,7 @@ def test_long_names() -> None:
 def test_times(duration: float, time: str) -> None:
     """Times have three decimals, no exponent, and are never negative."""
     document = text(result(duration_seconds=duration))
-    assert [] == problems(document, "default")
+    assert problems(document, "default") == []
     parsed = ET.fromstring(document)
     assert [time] * 3 == [one(parsed, name).get("time") for name in ("testcase", "testsuite", "testsuites")]
 
@@ -170,7 +170,7 @@ def test_times_in_other_locales() -> None:
             except locale.Error:
                 continue
             break
-        assert "0.500" == one(xml(result(duration_seconds=0.5)), "testcase").get("time")
+        assert one(xml(result(duration_seconds=0.5)), "testcase").get("time") == "0.500"
     finally:
         locale.setlocale(locale.LC_ALL, before)
 
@@ -200,7 +200,7 @@ def test_error_before_failure() -> None:
     broken = CriterionResult.broken("llm_judge", 0.8, "no reply", {"error_kind": "judge"})
     document = xml(result(outcome=Outcome.FAILED, criteria=[trajectory(0.0, "no call"), broken]))
     error = one(document, "error")
-    assert ("JudgeError", []) == (error.get("type"), list(document.iter("failure")))
+    assert (error.get("type"), list(document.iter("failure"))) == ("JudgeError", [])
     assert all(name in str(error.text) for name in ("tool_trajectory_avg_score", "llm_judge"))
 
 
@@ -208,24 +208,24 @@ def test_error_before_failure() -> None:
 def test_nothing_selected(profile: Profile) -> None:
     """A report without cases has one errored test case, since servers take an empty one for success."""
     document = xml(profile=profile)
-    assert "no cases selected" == one(document, "testcase").get("name")
-    assert "1" == one(document, "testsuite").get("errors")
-    assert "NothingSelected" == one(document, "error").get("type")
+    assert one(document, "testcase").get("name") == "no cases selected"
+    assert one(document, "testsuite").get("errors") == "1"
+    assert one(document, "error").get("type") == "NothingSelected"
 
 
 def test_equal_names() -> None:
     """Cases of the same name differ by id, and cases of the same id by a number."""
     document = xml(result("a1", name="Refund"), result("a2", name="Refund"), result("a2", name="Refund"))
     names = [element.get("name") for element in document.iter("testcase")]
-    assert ["a1 - Refund", "a2 - Refund", "a2 - Refund (2)"] == names
+    assert names == ["a1 - Refund", "a2 - Refund", "a2 - Refund (2)"]
 
 
 def test_trials() -> None:
     """Each run of a repeated case is a test case of its own."""
     runs = [result("c1"), result("c1", Outcome.FAILED), result("c1")]
     document = xml(result("c1", Outcome.FAILED, trials=runs))
-    assert ["c1 [run 1/3]", "c1 [run 2/3]", "c1 [run 3/3]"] == [e.get("name") for e in document.iter("testcase")]
-    assert ("3", "1") == (document.get("tests"), document.get("failures"))
+    assert [e.get("name") for e in document.iter("testcase")] == ["c1 [run 1/3]", "c1 [run 2/3]", "c1 [run 3/3]"]
+    assert (document.get("tests"), document.get("failures")) == ("3", "1")
 
 
 def test_default_attributes() -> None:
@@ -234,7 +234,7 @@ def test_default_attributes() -> None:
     assert {"name", "tests", "failures", "errors", "time"} == set(document.attrib)
     for element in document.iter("testcase"):
         assert {"name", "classname", "time"} == set(element.attrib)
-    assert {"message": "later"} == one(document, "skipped").attrib
+    assert one(document, "skipped").attrib == {"message": "later"}
 
 
 def test_several_sets() -> None:
@@ -242,47 +242,47 @@ def test_several_sets() -> None:
     reports = [report_of([]), report_of([result()]), report_of([result()], eval_set_name="Other")]
     document = ET.fromstring(render_many(reports))
     suites = list(document.iter("testsuite"))
-    assert ["Travel assistant", "Travel assistant (2)", "Other"] == [suite.get("name") for suite in suites]
-    assert ["0", "1", "2"] == [suite.get("id") for suite in suites]
+    assert [suite.get("name") for suite in suites] == ["Travel assistant", "Travel assistant (2)", "Other"]
+    assert [suite.get("id") for suite in suites] == ["0", "1", "2"]
     classes = [element.get("classname") for element in document.iter("testcase")]
-    assert ["agentflow_eval.travel", "agentflow_eval.travel_2", "agentflow_eval.travel_3"] == classes
-    assert ("3", "1") == (document.get("tests"), document.get("errors"))
+    assert classes == ["agentflow_eval.travel", "agentflow_eval.travel_2", "agentflow_eval.travel_3"]
+    assert (document.get("tests"), document.get("errors")) == ("3", "1")
 
 
 def test_no_sets() -> None:
     """No report at all is an error too."""
-    assert "no cases selected" == one(ET.fromstring(render_many([])), "testcase").get("name")
+    assert one(ET.fromstring(render_many([])), "testcase").get("name") == "no cases selected"
 
 
 def test_scores_in_the_output() -> None:
     """The output of a test case is its table of scores."""
     criteria = [failed("rouge_match", 0.62, 0.8), CriterionResult.skipped("node_order_score", 1.0, "none stated")]
     document = xml(result(outcome=Outcome.FAILED, criteria=criteria))
-    assert "rouge_match 0.62 (threshold 0.80) FAIL\nnode_order_score SKIPPED" == one(document, "system-out").text
+    assert one(document, "system-out").text == "rouge_match 0.62 (threshold 0.80) FAIL\nnode_order_score SKIPPED"
 
 
 def test_close_scores() -> None:
     """A score just below its threshold does not look equal to it."""
     failure = one(xml(result(outcome=Outcome.FAILED, criteria=[failed("judge", 0.79999, 0.8)])), "failure")
-    assert "judge 0.79999 < 0.80000" == failure.get("message")
+    assert failure.get("message") == "judge 0.79999 < 0.80000"
 
 
 def test_strict_output() -> None:
     """In the strict profile output stands in the suite and the root has no attributes."""
     document = xml(result(), profile="strict")
-    assert "c1\nrouge_match 0.90 (threshold 0.60) PASS" == one(document, "system-out").text
-    assert ({}, None) == (document.attrib, one(document, "testcase").find("system-out"))
-    assert ["properties", "testcase", "system-out", "system-err"] == [e.tag for e in one(document, "testsuite")]
+    assert one(document, "system-out").text == "c1\nrouge_match 0.90 (threshold 0.60) PASS"
+    assert (document.attrib, one(document, "testcase").find("system-out")) == ({}, None)
+    assert [e.tag for e in one(document, "testsuite")] == ["properties", "testcase", "system-out", "system-err"]
 
 
 def test_extended_properties() -> None:
     """The extended profile adds scores, tags and the file to each test case."""
     element = one(xml(result("c1", name="A\nB", tags=["x"]), profile="extended"), "testcase")
-    assert "evalsets/travel.json" == element.get("file")
+    assert element.get("file") == "evalsets/travel.json"
     found = {item.get("name"): item.get("value") for item in element.iter("property")}
     wanted = {"full_name": "c1 - A B", "tag": "x", "score.rouge_match": "0.9", "threshold.rouge_match": "0.6"}
     assert wanted == {key: found[key] for key in wanted}
-    assert "properties" == element[0].tag
+    assert element[0].tag == "properties"
 
 
 @pytest.mark.parametrize(
@@ -308,24 +308,24 @@ def test_error_is_told_once() -> None:
     """Criteria that were not scored because the run broke do not repeat why."""
     broken = CriterionResult.broken("rouge_match", 0.5, "not scored, because the run broke: RuntimeError: no")
     error = one(xml(result(outcome=Outcome.ERROR, criteria=[broken], error_traceback=TRACEBACK)), "error")
-    assert "RuntimeError: no" == error.get("message")
+    assert error.get("message") == "RuntimeError: no"
     assert f"agent: RuntimeError: no\nrouge_match ERROR\n\n{TRACEBACK}" == error.text
 
 
 def test_interrupted() -> None:
     """A report that was cut short without saying which cases are missing has an errored test case for them."""
     document = xml(result(), interrupted=True)
-    assert ["c1", "run interrupted"] == [element.get("name") for element in document.iter("testcase")]
-    assert "NotRun" == one(document, "error").get("type")
+    assert [element.get("name") for element in document.iter("testcase")] == ["c1", "run interrupted"]
+    assert one(document, "error").get("type") == "NotRun"
     listed = xml(result(), result("c2", Outcome.ERROR, error_kind=ErrorKind.NOT_RUN), interrupted=True)
-    assert "2" == listed.get("tests")
+    assert listed.get("tests") == "2"
 
 
 def test_mock() -> None:
     """A mock run says so in the names of suite and class and in the output."""
     document = xml(result(), mock=True)
-    assert "Travel assistant [mock run]" == one(document, "testsuite").get("name")
-    assert "agentflow_eval.mock.travel" == one(document, "testcase").get("classname")
+    assert one(document, "testsuite").get("name") == "Travel assistant [mock run]"
+    assert one(document, "testcase").get("classname") == "agentflow_eval.mock.travel"
     assert str(one(document, "system-out").text).startswith("MOCK RUN: no agent was run")
 
 
