@@ -72,7 +72,7 @@ def seconds(value: float) -> str:
     if not math.isfinite(value) or value <= 0:
         return "0 s"
     if value < 1:
-        return f"{value * 1000:.0f} ms"
+        return f"{value * 1000:.0f} ms" if value >= 0.0005 else "<1 ms"
     if value < 59.95:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)

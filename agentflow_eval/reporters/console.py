@@ -187,8 +187,8 @@ class ConsoleReporter(BaseReporter):
         where = f"asked, turn {turn.turn_index + 1}" if one_of_many else "asked"
         yield _evidence(where, turn.user_input)
         for what, expected, actual in comparisons(turn):
-            yield _evidence(f"expected {what}", expected)
-            yield _evidence(f"actual {what}", actual)
+            yield _evidence(f"expected {what}", expected, style="green")
+            yield _evidence(f"actual {what}", actual, style="red")
 
     def _requested(self, case: EvalCaseResult) -> Iterator[_Line]:
         """The steps and the answers, when they are wanted."""
@@ -206,8 +206,8 @@ def _headline(case: EvalCaseResult, more: str = "") -> _Line:
     return _Line(0, f"{word:<9}", f"{one_line(case.label, _LONGEST_LABEL)}{took}{more}", _STYLES[word], whole=True)
 
 
-def _evidence(label: str, text: str, longest: int = _LONGEST_EVIDENCE) -> _Line:
-    return _Line(4, f"{label:<17}", one_line(text, longest))
+def _evidence(label: str, text: str, longest: int = _LONGEST_EVIDENCE, style: str = "dim") -> _Line:
+    return _Line(4, f"{label:<17}", one_line(text, longest), style)
 
 
 def _traceback(case: EvalCaseResult) -> Iterator[_Line]:

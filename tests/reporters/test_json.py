@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentflow_eval._values import jsonable
@@ -94,6 +94,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_any_json_value(metadata: dict[str, Any]) -> None:
     """Every JSON value comes back as it was."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from junitparser import JUnitXml
 from lxml import etree
@@ -83,6 +83,7 @@ def test_schemas(profile: Profile) -> None:
 ANY_TEXT = st.text(st.characters(exclude_categories=()) | st.sampled_from("\x00\x1b\x9b\r\ud800\ufffe&<]"), max_size=30)
 
 
+@settings(deadline=None)
 @given(ANY_TEXT, st.floats(), st.sampled_from(["default", "strict"]))
 def test_any_text(value: str, duration: float, profile: Profile) -> None:
     """Whatever the text and the duration are, the document is well-formed and valid."""
