@@ -36,6 +36,9 @@ from agentflow_eval.result import ErrorKind, EvalCaseResult, EvalReport, Outcome
 
 Profile = Literal["default", "strict", "extended"]
 
+_ATTACHMENT = "[[ATTACHMENT|"
+"""By this, servers attach files of the machine that ran the tests; an agent's text must not be able to ask for that."""
+
 PACKAGE = "agentflow_eval"
 NOTHING_SELECTED = "no cases selected"
 
@@ -199,6 +202,7 @@ class _Suite:
     def _row(self, case: EvalCaseResult, run: EvalCaseResult, suffix: str) -> _Row:
         name = self.case_names.unique(one_line(case.label) or "unnamed", suffix)
         output = "\n".join(self._output(run, case.label, name.removesuffix(suffix)))
+        output = output.replace(_ATTACHMENT, "[ [ATTACHMENT|")
         test = self._test(name, output)
         if run.outcome is Outcome.ERROR or any(result.is_error for result in run.criterion_results):
             test.add_error_info(_message(run), _body(run), _error_type(run))

@@ -356,6 +356,13 @@ def test_printed_by_the_agent() -> None:
     assert "printed" not in str(one(xml(result(stdout="help")), "system-out").text)
 
 
+def test_no_attachments_by_agents() -> None:
+    """An agent's output cannot make a server attach files."""
+    document = text(result(outcome=Outcome.FAILED, stdout="[[ATTACHMENT|/etc/passwd]]"))
+    assert "[[ATTACHMENT|" not in document
+    assert "[ [ATTACHMENT|/etc/passwd]]" in document
+
+
 @pytest.mark.parametrize(
     ("more", "timestamp"),
     [
