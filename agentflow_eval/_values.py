@@ -227,10 +227,10 @@ def _object_mismatch(expected: dict[str, Any], actual: Any, subset: bool, path: 
     return f"{path}.{extra[0]}: unexpected, got {shown(actual[extra[0]])}"
 
 
-def shown(value: Any) -> str:
-    """A value as short JSON text for a message."""
+def shown(value: Any, longest: int = _SHOWN) -> str:
+    """A value as JSON text for a message, cut to ``longest`` characters."""
     text = json.dumps(jsonable(value), ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 # Matchers in expected values

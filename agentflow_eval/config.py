@@ -177,7 +177,16 @@ class JudgedConfig(BaseCriterionConfig):
     """What every criterion has that asks a model."""
 
     judge_model: NonEmptyText = Field(DEFAULT_JUDGE_MODEL, description="The model that judges.")
-    num_samples: PositiveCount = Field(3, description="How many verdicts are asked for; the score is their mean.")
+    num_samples: PositiveCount = Field(3, description="How many independent verdicts are asked for.")
+    aggregate: Literal["mean", "median", "majority"] = Field(
+        "mean",
+        description="How the verdicts become one score. majority: 1 when most of them meet the threshold, else 0.",
+    )
+    scale: Literal["0-1", "1-10", "binary"] | None = Field(
+        None, description="What the judge answers; 1-10 is divided by 10. Left out: 0-1, and binary for goals."
+    )
+    instructions: NonEmptyText | None = Field(None, description="More for the judge to consider, in plain words.")
+    prompt: NonEmptyText | None = Field(None, description="Path of your own Jinja2 prompt instead of the built-in one.")
     api_style: NonEmptyText = Field("responses", description="How the provider's API is called.")
 
 
@@ -456,6 +465,49 @@ class ReporterConfig(BaseModel):
     timestamp_files: Flag = Field(True, description="Add the local time to file names.")
 
 
+class Price(BaseModel):
+    """What a model's tokens cost, per million, in any one currency."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: Weight = Field(description="Per million input tokens.")
+    output: Weight = Field(description="Per million output tokens.")
+
+
+class JudgeSettings(BaseModel):
+    """How judges are reached."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    base_url: NonEmptyText | None = Field(
+        None, description="Address of an OpenAI-compatible API. Left out: the model's name and the environment decide."
+    )
+    api_key_env: NonEmptyText | None = Field(None, description="Environment variable that holds the key.")
+    timeout: Seconds = Field(60.0, description="Seconds for one judge call, retries included.")
+    max_retries: Count = Field(3, description="Retries on 408, 409, 429, 5xx and connection faults.")
+    max_concurrency: PositiveCount = Field(8, description="Judge calls under way at once.")
+    temperature: Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)] | None = Field(
+        0.0, description="null: the provider's default, for models that take none."
+    )
+    max_tokens: PositiveCount | None = Field(
+        2048, description="Longest reply; reasoning models need room to think. null: the provider's default."
+    )
+    prices: dict[str, Price] = Field({}, description="Model -> price, to sum up what the judges cost.")
+
+
+class JudgeControl(BaseModel):
+    """A known answer that judges have to get right in every run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: NonEmptyText = Field(description="What the user asked.")
+    answer: NonEmptyText = Field(description="What an agent answered.")
+    expected_response: NonEmptyText | None = Field(None, description="The expected answer, where there is one.")
+    context: str | None = Field(None, description="What the answer may be grounded in.")
+    good: Flag = Field(description="true: the criterion has to pass it. false: it has to fail it.")
+    criteria: list[NonEmptyText] = Field([], description="Slots it is for; empty means every judged slot that is on.")
+
+
 class UserSimulatorConfig(BaseModel):
     """How a model plays the user."""
 
@@ -509,7 +561,22 @@ class EvalConfig(BaseModel):
     )
     verbose: Flag = Field(False, description="Print each case as it ends.")
     mock_mode: Flag = Field(False, description="Run no agent: replay each case's expectations. Never passes the gate.")
+    judge: JudgeSettings = Field(default_factory=JudgeSettings, description="How judges are reached.")
+    judge_cache: NonEmptyText | None = Field(
+        None, description="File that keeps verdicts, so that none is paid for twice."
+    )
+    replay_only: Flag = Field(False, description="Take verdicts from judge_cache only; a missing one is an error.")
+    include_judge_io: Flag = Field(False, description="Keep prompts and raw replies of judges in the JSON report.")
+    judge_controls: list[JudgeControl] = Field(
+        [], description="Known good and bad answers; a judge that gets one wrong turns its criterion into an error."
+    )
     reporter: ReporterConfig = Field(default_factory=ReporterConfig, description="Which reports are written.")
+
+    @model_validator(mode="after")
+    def _replay_has_a_cache(self) -> Self:
+        if self.replay_only and self.judge_cache is None:
+            raise ValueError("replay_only needs judge_cache, the file to take the verdicts from")
+        return self
 
     @classmethod
     def from_file(cls, path: Path | str) -> Self:

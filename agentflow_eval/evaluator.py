@@ -9,8 +9,9 @@ import random
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -30,6 +31,7 @@ from agentflow_eval.engine.case import Plan, run_case, unrun
 from agentflow_eval.engine.journal import Journal
 from agentflow_eval.engine.schedule import Progress, run_cases
 from agentflow_eval.errors import ReportError, UsageError
+from agentflow_eval.judge import Judge, JudgeCache, Judges, as_judge
 from agentflow_eval.result import ErrorKind, EvalCaseResult, EvalReport, Outcome
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class AgentEvaluator:
         graph: The agent: anything that `adapt` accepts. May be left out in a mock run.
         collector: The collector that a graph was compiled with, for runtimes that need one.
         config: The criteria and settings; None is `EvalConfig.default`.
+        judge: The model that judges, or an async function of the prompt; None takes the models that the config names.
         criteria: Criteria of your own, scored after the config's.
         reporters: Reporters of your own: objects with ``render(report) -> str``.
 
@@ -63,6 +66,7 @@ class AgentEvaluator:
         collector: TrajectoryCollector | None = None,
         config: EvalConfig | None = None,
         *,
+        judge: Judge | Callable[[Any], Awaitable[Any]] | None = None,
         criteria: Sequence[BaseCriterion] = (),
         reporters: Sequence[Any] = (),
     ) -> None:
@@ -74,7 +78,8 @@ class AgentEvaluator:
         self.collector = collector
         self.config = config or EvalConfig.default()
         self.extra_criteria = list(criteria)
-        self.criteria: list[BaseCriterion] = [*build(self.config.criteria), *self.extra_criteria]
+        self.judges = _judges(self.config, judge)
+        self.criteria: list[BaseCriterion] = [*build(self.config.criteria, self.judges), *self.extra_criteria]
         self.reporters = list(reporters)
         self.report: EvalReport | None = None
         self.reporter_output: ReporterOutput | None = None
@@ -133,6 +138,7 @@ class AgentEvaluator:
         try:
             await run.cases(concurrency, verbose or self.config.verbose)
         finally:
+            await self.judges.close()
             self._progress = None
             self.report = run.report()
             self.reporter_output = run.write(self.report)
@@ -140,12 +146,22 @@ class AgentEvaluator:
 
     async def evaluate_case(self, case: EvalCase) -> EvalCaseResult:
         """Runs and scores one case; no reporters."""
-        with contained(asyncio.get_running_loop()):
-            return await run_case(case, self._plan())
+        try:
+            with contained(asyncio.get_running_loop()):
+                return await run_case(case, self._plan())
+        finally:
+            await self.judges.close()
 
     def _plan(self) -> Plan:
         events = self.collector.capture_all_events if self.collector else False
-        return Plan(self._target, self.config, self.criteria, self.extra_criteria, lambda: TrajectoryCollector(events))
+        return Plan(
+            self._target,
+            self.config,
+            self.criteria,
+            self.extra_criteria,
+            self.judges,
+            lambda: TrajectoryCollector(events),
+        )
 
     def run_sync(
         self,
@@ -201,6 +217,30 @@ class AgentEvaluator:
         return await cls(import_agent(agent_module), config=config).evaluate(eval_file)
 
 
+def _judges(config: EvalConfig, judge: Judge | Callable[[Any], Awaitable[Any]] | None) -> Judges:
+    settings = config.judge
+    given = None if judge is None else as_judge(judge)
+
+    def resolve(model: str) -> Judge:
+        if given is not None:
+            return given
+        from agentflow_eval.judge import providers
+
+        return providers.resolve(model, settings)
+
+    path = config.judge_cache
+    return Judges(
+        resolve,
+        max_concurrency=settings.max_concurrency,
+        timeout=settings.timeout,
+        open_cache=None if path is None else lambda: JudgeCache(path),
+        replay_only=config.replay_only,
+        parameters={"temperature": settings.temperature, "max_tokens": settings.max_tokens},
+        prices={model: (price.input, price.output) for model, price in settings.prices.items()},
+        include_io=config.include_judge_io,
+    )
+
+
 def _refuse_running_loop() -> None:
     try:
         asyncio.get_running_loop()
@@ -233,6 +273,7 @@ class _Run:
         self.started_at = datetime.now(UTC)
         self.clock = time.perf_counter()
         self.journal: Journal | None = None
+        self.judge_use_before = asdict(evaluator.judges.use)
 
     async def cases(self, concurrency: int, verbose: bool) -> None:
         """Runs the cases and notes each result on disk when reports are wanted there."""
@@ -293,9 +334,15 @@ class _Run:
             wall_clock_seconds=time.perf_counter() - self.clock,
             mock=self.config.mock_mode,
             interrupted=None in self.progress.results,
+            judge_use=self._judge_use(),
             min_pass_rate=self.config.min_pass_rate,
             metadata=self.eval_set.metadata,
         )
+
+    def _judge_use(self) -> dict[str, int]:
+        used = asdict(self.evaluator.judges.use)
+        before = self.judge_use_before
+        return {name: count - before[name] for name, count in used.items()} if used != before else {}
 
     def _without_result(self, index: int, case: EvalCase) -> EvalCaseResult:
         if index in self.progress.started:

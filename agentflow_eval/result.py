@@ -110,6 +110,8 @@ class _Record(BaseModel):
 class TokenUsage(_Record):
     """Tokens used; all counts are 0 or more."""
 
+    model_config = ConfigDict(frozen=True)
+
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -264,6 +266,7 @@ class CriterionResult(_Record):
     details: dict[str, Any] = {}
     error: str | None = Field(None, description="Why the criterion could not judge.")
     token_usage: TokenUsage = Field(NO_TOKENS, description="Tokens of the judge.")
+    cost: float | None = Field(None, description="What the judge's tokens cost, where the config gives its price.")
     outcome: Outcome = Outcome.SKIPPED
 
     @model_validator(mode="wrap")
@@ -295,6 +298,7 @@ class CriterionResult(_Record):
         details: dict[str, Any] | None = None,
         reason: str | None = None,
         token_usage: TokenUsage = NO_TOKENS,
+        cost: float | None = None,
     ) -> CriterionResult:
         """A judgement: passed when the score meets the threshold, else failed for ``reason``.
 
@@ -316,6 +320,7 @@ class CriterionResult(_Record):
             details=details,
             error=None,
             token_usage=token_usage,
+            cost=cost,
             outcome=Outcome.PASSED if passed else Outcome.FAILED,
         )
 
@@ -326,10 +331,16 @@ class CriterionResult(_Record):
 
     @classmethod
     def broken(
-        cls, criterion: str, threshold: float, error: str, details: dict[str, Any] | None = None
+        cls,
+        criterion: str,
+        threshold: float,
+        error: str,
+        details: dict[str, Any] | None = None,
+        token_usage: TokenUsage = NO_TOKENS,
+        cost: float | None = None,
     ) -> CriterionResult:
         """No judgement, because the criterion could not judge."""
-        return cls._unscored(criterion, threshold, Outcome.ERROR, error, error, details or {})
+        return cls._unscored(criterion, threshold, Outcome.ERROR, error, error, details or {}, token_usage, cost)
 
     @classmethod
     def _unscored(
@@ -340,6 +351,8 @@ class CriterionResult(_Record):
         reason: str,
         error: str | None,
         details: dict[str, Any],
+        token_usage: TokenUsage = NO_TOKENS,
+        cost: float | None = None,
     ) -> CriterionResult:
         return _make_criterion_result(
             criterion=criterion,
@@ -348,7 +361,8 @@ class CriterionResult(_Record):
             threshold=threshold,
             details=details | {"reason": reason},
             error=error,
-            token_usage=NO_TOKENS,
+            token_usage=token_usage,
+            cost=cost,
             outcome=outcome,
         )
 
@@ -375,6 +389,7 @@ class EvalCaseResult(_Record):
     turn_results: list[TurnResult] = []
     token_usage: TokenUsage = Field(NO_TOKENS, description="Agent and judges together.")
     agent_token_usage: TokenUsage = NO_TOKENS
+    judge_cost: float | None = Field(None, description="What the judges' tokens cost, where their price is known.")
     node_details: list[NodeDetail] = []
     outcome: Outcome = Outcome.ERROR
     error_kind: ErrorKind | None = None
@@ -466,6 +481,8 @@ class CriterionStats(_Record):
     scored: int = 0
     errored: int = 0
     skipped: int = 0
+    token_usage: TokenUsage = Field(NO_TOKENS, description="Tokens of the judge.")
+    cost: float | None = Field(None, description="What they cost, where the price is known.")
 
     @property
     def mean(self) -> float | None:
@@ -498,6 +515,7 @@ class EvalSummary(_Record):
     total_token_usage: TokenUsage = NO_TOKENS
     per_case_token_usage: dict[str, TokenUsage] = Field({}, description="Cases that used tokens.")
     avg_tokens_per_case: float = 0.0
+    judge_cost: float | None = Field(None, description="What the judges' tokens cost, where their price is known.")
 
     @classmethod
     def from_results(cls, results: Sequence[EvalCaseResult], wall_clock_seconds: float = 0.0) -> EvalSummary:
@@ -523,7 +541,14 @@ class EvalSummary(_Record):
             total_token_usage=total_tokens,
             per_case_token_usage=tokens,
             avg_tokens_per_case=total_tokens.total_tokens / ran if ran else 0.0,
+            judge_cost=total_cost(result.judge_cost for result in results),
         )
+
+
+def total_cost(costs: Iterable[float | None]) -> float | None:
+    """The sum of the known costs; None when none is known."""
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) if known else None
 
 
 def _criterion_stats(results: Iterable[EvalCaseResult]) -> dict[str, CriterionStats]:
@@ -551,6 +576,8 @@ def _stats(group: Sequence[CriterionResult]) -> CriterionStats:
         scored=scored,
         errored=count[Outcome.ERROR],
         skipped=count[Outcome.SKIPPED],
+        token_usage=sum((r.token_usage for r in group if r.token_usage is not NO_TOKENS), NO_TOKENS),
+        cost=total_cost(result.cost for result in group),
     )
 
 
@@ -573,6 +600,9 @@ class EvalReport(_Record):
     timestamp: float = Field(0.0, description="When the run finished, Unix time in seconds.")
     mock: bool = Field(False, description="No agent was run: expectations were replayed.")
     interrupted: bool = False
+    judge_use: dict[str, int] = Field(
+        {}, description="Judge calls, usable verdicts, verdicts reused from the cache, repaired ones, and errors."
+    )
     min_pass_rate: float = 1.0
     metadata: dict[str, Any] = {}
 

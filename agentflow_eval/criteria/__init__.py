@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from agentflow_eval.config import CriteriaConfig
+from agentflow_eval.config import BaseCriterionConfig, CriteriaConfig
 from agentflow_eval.criteria._base import BaseCriterion, SlotCriterion, SyncCriterion
+from agentflow_eval.criteria._judged import JudgedCriterion
 from agentflow_eval.criteria.budget import BudgetCriterion
 from agentflow_eval.criteria.contains_keywords import ContainsKeywordsCriterion
 from agentflow_eval.criteria.exact_match import ExactMatchCriterion
@@ -19,6 +20,7 @@ from agentflow_eval.criteria.simulation_goals import SimulationGoalsCriterion
 from agentflow_eval.criteria.tool_name_match import ToolNameMatchCriterion
 from agentflow_eval.criteria.trajectory import TrajectoryMatchCriterion
 from agentflow_eval.dataset import EvalCase
+from agentflow_eval.judge import Judges
 
 __all__ = ["CRITERIA", "BaseCriterion", "SyncCriterion", "build", "for_case"]
 
@@ -40,12 +42,17 @@ CRITERIA: dict[str, type[BaseCriterion]] = {
 }
 
 
-def build(criteria: CriteriaConfig) -> list[BaseCriterion]:
-    """The criteria that a config switches on, in running order."""
-    return [CRITERIA[slot](config) for slot, config in criteria.enabled().items()]
+def build(criteria: CriteriaConfig, judges: Judges | None = None) -> list[BaseCriterion]:
+    """The criteria that a config switches on, in running order; those that ask a model ask ``judges``."""
+    return [_made(slot, config, judges) for slot, config in criteria.enabled().items()]
 
 
-def for_case(case: EvalCase, criteria: CriteriaConfig) -> list[BaseCriterion] | None:
+def _made(slot: str, config: BaseCriterionConfig, judges: Judges | None) -> BaseCriterion:
+    cls = CRITERIA[slot]
+    return cls(config, judges) if issubclass(cls, JudgedCriterion) else cls(config)
+
+
+def for_case(case: EvalCase, criteria: CriteriaConfig, judges: Judges | None = None) -> list[BaseCriterion] | None:
     """The criteria of a case that states some of its own, or None when the config's serve: turn > case > config."""
     by_turn = [turn.criteria for turn in case.conversation if turn.criteria is not None]
     if case.criteria is None and case.budget is None and not by_turn:
@@ -53,11 +60,11 @@ def for_case(case: EvalCase, criteria: CriteriaConfig) -> list[BaseCriterion] | 
     merged = criteria.overridden_by(case.criteria)
     if case.budget is not None:
         merged = merged.model_copy(update={"budget": case.budget})
-    built = build(merged)
+    built = build(merged, judges)
     slots = {slot for own in by_turn for slot in own.enabled()} - merged.enabled().keys()
     for slot in slots:
         config = next(config for own in by_turn if (config := own.enabled().get(slot)))
-        criterion = CRITERIA[slot](config)
+        criterion = _made(slot, config, judges)
         if isinstance(criterion, SlotCriterion):
             criterion.turns_only = True
         built.append(criterion)

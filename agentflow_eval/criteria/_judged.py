@@ -1,13 +1,24 @@
-"""Criteria that ask a model; until a judge is there they answer with an error, never with a score."""
+"""Criteria that ask a model: what they ask, and what the answers come to."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from agentflow_eval.config import REPORTED_NAMES, BaseCriterionConfig, JudgedConfig
-from agentflow_eval.criteria._base import BaseCriterion
+from agentflow_eval._values import shown
+from agentflow_eval.config import REPORTED_NAMES, SLOTS, BaseCriterionConfig, JudgedConfig
+from agentflow_eval.criteria._base import NO_RESPONSE, BaseCriterion, NothingToJudgeError, View, view_of_case
+from agentflow_eval.criteria.trajectory import call_text
 from agentflow_eval.dataset import EvalCase
-from agentflow_eval.result import CriterionResult, ErrorKind, ExecutionResult
+from agentflow_eval.errors import JudgeError
+from agentflow_eval.judge import NotEnoughVerdictsError, Question, Sample, render
+from agentflow_eval.result import NO_TOKENS, CriterionResult, ErrorKind, ExecutionResult, TokenUsage
+
+if TYPE_CHECKING:
+    from agentflow_eval.judge import Answer, Judges, Scale
+
+_TOOL_RESULT_SHOWN = 2000
 
 
 class JudgedCriterion(BaseCriterion):
@@ -15,24 +26,179 @@ class JudgedCriterion(BaseCriterion):
 
     Class attributes:
         slot: The name of the slot.
-        needs_answer: Whether it compares with an expected answer and is skipped without one.
+        default_scale: What scores mean when the config does not say.
     """
 
     slot: ClassVar[str]
-    needs_answer: ClassVar[bool] = False
+    default_scale: ClassVar[Scale] = "0-1"
+    config: JudgedConfig
 
-    def __init__(self, config: BaseCriterionConfig | None = None) -> None:
-        super().__init__(config or JudgedConfig())
+    def __init__(self, config: BaseCriterionConfig | None = None, judges: Judges | None = None) -> None:
+        super().__init__(config or SLOTS[self.slot]())
         self.name = REPORTED_NAMES[self.slot]
+        self.judges = judges
 
-    async def evaluate(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:  # noqa: ARG002
-        """An error that says what is missing; skipped when the case states nothing to compare with."""
-        threshold = self.config.threshold
-        if self.needs_answer and all(turn.expected_text is None for turn in expected.conversation):
-            return CriterionResult.skipped(self.name, threshold, "no expected_final_response is stated")
-        model = getattr(self.config, "judge_model", "")
-        message = (
-            f"{self.slot} asks the judge model {model!r}, and this version has no judge; "
-            f"switch the slot off (enabled: false) or use exact_match, rouge_match or contains_keywords"
+    @abstractmethod
+    def asks(self, view: View) -> Sequence[tuple[str, float, dict[str, Any]]]:
+        """What the judge is asked: (id, weight, values for the prompt), one for each question.
+
+        Raises:
+            NothingToJudgeError: The case states nothing to judge by.
+        """
+
+    def schema(self, scale: Scale) -> dict[str, Any]:
+        """JSON Schema of the verdict, with an ``example``."""
+        return verdict_schema(scale)
+
+    def score_names(self) -> tuple[str, ...]:
+        """The scores that one verdict holds; empty for a single one."""
+        return ()
+
+    def findings(self, answers: Mapping[str, Answer]) -> dict[str, Any]:  # noqa: ARG002  # for subclasses
+        """What the details say beside scores and reasons."""
+        return {}
+
+    async def evaluate(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
+        """The judgement; an error when the judge gave no usable verdict, never a score in its place."""
+        threshold, view = self.config.threshold, view_of_case(actual, expected)
+        try:
+            asked = self.asks(view)
+        except NothingToJudgeError as nothing:
+            return CriterionResult.skipped(self.name, threshold, str(nothing))
+        if not any(turn.answered for turn, _ in view.answers):
+            return CriterionResult.scored(
+                self.name, 0.0, threshold, {"judge_model": self.config.judge_model}, NO_RESPONSE
+            )
+        if self.judges is None:
+            return self._broken(f"{self.slot} asks the judge model {self.config.judge_model!r}, and no judge was given")
+        answers: dict[str, Answer] = {}
+        spent: list[Sample] = []
+        for key, _, values in asked:
+            try:
+                answers[key] = await self.judges.answer(self._question(values))
+            except JudgeError as exc:
+                spent += exc.samples if isinstance(exc, NotEnoughVerdictsError) else []
+                return self._broken(f"{self.slot}: {exc}", spent)
+            spent += answers[key].samples
+        return self._judged({key: weight for key, weight, _ in asked}, answers, spent)
+
+    def _question(self, values: dict[str, Any]) -> Question:
+        config = self.config
+        scale = config.scale or self.default_scale
+        shown_values = {"instructions": config.instructions or "", "scale": scale, **values}
+        return Question(
+            prompt=render(self.slot, shown_values, self.schema(scale), config.prompt),
+            model=config.judge_model,
+            samples=config.num_samples,
+            scale=scale,
+            names=self.score_names(),
+            aggregate=config.aggregate,
+            threshold=config.threshold,
         )
-        return CriterionResult.broken(self.name, threshold, message, {"error_kind": ErrorKind.JUDGE.value})
+
+    def _judged(
+        self, weights: Mapping[str, float], answers: Mapping[str, Answer], spent: Sequence[Sample]
+    ) -> CriterionResult:
+        total = sum(weights.values())
+        score = sum(answers[key].score * weight for key, weight in weights.items()) / total
+        details = self._details(spent) | {"spread": max(answer.spread for answer in answers.values())}
+        details |= self.findings(answers)
+        reasons = dict.fromkeys(v.reasoning for answer in answers.values() for v in answer.verdicts if v.reasoning)
+        says = f"; the judge says: {' / '.join(reasons)}" if reasons else ""
+        threshold = self.config.threshold
+        reason = f"score {score:.2f} is below the threshold {threshold:.2f}{says}"
+        return CriterionResult.scored(
+            self.name, min(score, 1.0), threshold, details, reason, _tokens(spent), self._cost(spent)
+        )
+
+    def _details(self, spent: Sequence[Sample]) -> dict[str, Any]:
+        verdicts = [sample.verdict for sample in spent if sample.verdict is not None]
+        details: dict[str, Any] = {
+            "judge_model": self.config.judge_model,
+            "samples": len(spent),
+            "valid_samples": len(verdicts),
+            "individual_scores": [verdict.score for verdict in verdicts],
+            "reasonings": [verdict.reasoning for verdict in verdicts],
+            "attempts": sum(sample.attempts for sample in spent),
+        }
+        remarks = [note for verdict in verdicts for note in verdict.notes]
+        problems = [sample.error for sample in spent if sample.error]
+        extras = {
+            "notes": list(dict.fromkeys(remarks)),
+            "sample_errors": problems,
+            "reused": sum(sample.reused for sample in spent),
+        }
+        details |= {key: value for key, value in extras.items() if value}
+        if self.judges is not None and self.judges.include_io:
+            details["judge_io"] = [{"prompt": sample.prompt, "replies": sample.replies} for sample in spent]
+        return details
+
+    def _broken(self, message: str, spent: Sequence[Sample] = ()) -> CriterionResult:
+        details = {**(self._details(spent) if spent else {}), "error_kind": ErrorKind.JUDGE.value}
+        details.setdefault("judge_model", self.config.judge_model)
+        return CriterionResult.broken(
+            self.name, self.config.threshold, message, details, _tokens(spent), self._cost(spent)
+        )
+
+    def _cost(self, spent: Sequence[Sample]) -> float | None:
+        return self.judges.cost(self.config.judge_model, _tokens(spent)) if self.judges is not None else None
+
+
+def _tokens(spent: Sequence[Sample]) -> TokenUsage:
+    return sum((sample.token_usage for sample in spent), NO_TOKENS)
+
+
+def verdict_schema(scale: Scale, **more: Any) -> dict[str, Any]:
+    """JSON Schema of a verdict with one score and a reason; ``more`` are example values of further keys."""
+    shapes: dict[str, tuple[str, dict[str, Any], Any]] = {
+        "0-1": ("score", {"type": "number", "minimum": 0, "maximum": 1}, 0.5),
+        "1-10": ("score", {"type": "number", "minimum": 1, "maximum": 10}, 5),
+        "binary": ("passed", {"type": "boolean"}, False),
+    }
+    name, shape, sample = shapes[scale]
+    properties: dict[str, Any] = {"reasoning": {"type": "string"}, name: shape}
+    properties |= {key: {"type": "array", "items": {"type": "string"}} for key in more}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+        "example": {"reasoning": "why, in one or two sentences", name: sample, **more},
+    }
+
+
+def compared(view: View) -> dict[str, Any]:
+    """Question, answer and expected answer of the last turn that states one.
+
+    Raises:
+        NothingToJudgeError: No turn states one.
+    """
+    turn, expected, _ = view.answer_to_compare()
+    return {"question": turn.user_input, "answer": turn.agent_response, "expected": expected}
+
+
+def last_answer(view: View) -> dict[str, Any]:
+    """Question and answer of the last turn."""
+    if not view.answers:
+        raise NothingToJudgeError("the case has no turn")
+    turn = view.answers[-1][0]
+    return {"question": turn.user_input, "answer": turn.agent_response}
+
+
+def conversation(view: View) -> list[dict[str, str]]:
+    """What user and agent said, turn by turn."""
+    return [{"user": turn.user_input, "agent": turn.agent_response} for turn, _ in view.answers]
+
+
+def tool_lines(view: View) -> str:
+    """The recorded tool calls with what they returned, one on a line."""
+    return "\n".join(
+        f"{call_text(call)} -> {f'error: {call.error}' if call.error else shown(call.result, _TOOL_RESULT_SHOWN)}"
+        for call in view.tool_calls
+    )
+
+
+def all_said(answers: Mapping[str, Answer], key: str) -> list[str]:
+    """What the verdicts list under ``key``, each once."""
+    found = [verdict.values.get(key) for answer in answers.values() for verdict in answer.verdicts]
+    return list(dict.fromkeys(str(item) for items in found if isinstance(items, list) for item in items))

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from agentflow_eval.criteria._judged import JudgedCriterion
+from collections.abc import Sequence
+from typing import Any
+
+from agentflow_eval.criteria._base import View
+from agentflow_eval.criteria._judged import JudgedCriterion, compared
 
 
 class ResponseMatchCriterion(JudgedCriterion):
-    """Does a judge find that the answer means the same as the expected answer?"""
+    """How far the answer means the same as the expected answer."""
 
     slot = "response_match"
-    needs_answer = True
+
+    def asks(self, view: View) -> Sequence[tuple[str, float, dict[str, Any]]]:
+        """One question about the last turn that states an expected answer."""
+        return [("answer", 1.0, compared(view))]

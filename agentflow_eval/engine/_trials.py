@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentflow_eval.result import NO_TOKENS, CriterionResult, EvalCaseResult, Outcome
+from agentflow_eval.result import NO_TOKENS, CriterionResult, EvalCaseResult, Outcome, total_cost
 
 _WORST_FIRST = (Outcome.FAILED, Outcome.ERROR, Outcome.PASSED, Outcome.SKIPPED)
 
@@ -19,6 +19,7 @@ def combined(trials: Sequence[EvalCaseResult]) -> EvalCaseResult:
             "duration_seconds": sum(trial.duration_seconds for trial in trials),
             "token_usage": sum((trial.token_usage for trial in trials), NO_TOKENS),
             "agent_token_usage": sum((trial.agent_token_usage for trial in trials), NO_TOKENS),
+            "judge_cost": total_cost(trial.judge_cost for trial in trials),
             "trials": list(trials),
         }
     )
@@ -48,6 +49,7 @@ def _one_criterion(results: Sequence[CriterionResult]) -> CriterionResult:
             "score": sum(known) / len(known) if judged else None,
             "details": details,
             "token_usage": sum((result.token_usage for result in results), NO_TOKENS),
+            "cost": total_cost(result.cost for result in results),
         }
     )
 

@@ -15,11 +15,13 @@ from agentflow_eval.adapters import Session, Target, Turn
 from agentflow_eval.collector import CURRENT, TrajectoryCollector
 from agentflow_eval.config import EvalConfig
 from agentflow_eval.criteria import BaseCriterion, SyncCriterion, for_case
+from agentflow_eval.criteria._judged import JudgedCriterion
 from agentflow_eval.dataset import EvalCase
 from agentflow_eval.engine._bounded import Ended, bounded
 from agentflow_eval.engine._mock import replay
 from agentflow_eval.engine._trials import combined
 from agentflow_eval.errors import exception_text
+from agentflow_eval.judge import Judges
 from agentflow_eval.result import (
     EMPTY_LIST,
     NO_TOKENS,
@@ -31,6 +33,7 @@ from agentflow_eval.result import (
     Outcome,
     TurnResult,
     maker,
+    total_cost,
     verdict,
 )
 
@@ -48,6 +51,7 @@ class Plan:
         config: The run's settings.
         criteria: Those of the config and the evaluator's own.
         extra_criteria: The evaluator's own, which a case cannot override.
+        judges: The models that criteria ask.
         new_collector: Makes the collector of an attempt.
     """
 
@@ -55,6 +59,7 @@ class Plan:
     config: EvalConfig
     criteria: Sequence[BaseCriterion]
     extra_criteria: Sequence[BaseCriterion] = ()
+    judges: Judges | None = None
     new_collector: Callable[[], TrajectoryCollector] = TrajectoryCollector
 
 
@@ -117,15 +122,10 @@ async def _run_once(case: EvalCase, plan: Plan) -> EvalCaseResult:
     collector.finish()
     execution = collector.execution(broke.message if broke else None)
     _add_expectations(execution, case)
-    own = for_case(case, plan.config.criteria)
+    own = for_case(case, plan.config.criteria, plan.judges)
     criteria = plan.criteria if own is None else [*own, *plan.extra_criteria]
     if broke is None:
-        results = [
-            _judge_now(criterion, execution, case)
-            if isinstance(criterion, SyncCriterion)
-            else await _judge(criterion, execution, case, plan.config.criterion_timeout)
-            for criterion in criteria
-        ]
+        results = await _judge_all(criteria, execution, case, plan.config.criterion_timeout)
     else:
         reason = f"not scored, because the run broke: {broke.message}"
         results = [CriterionResult.broken(c.name, c.config.threshold, reason) for c in criteria]
@@ -246,6 +246,22 @@ def _add_expectations(execution: ExecutionResult, case: EvalCase) -> None:
 # Judging
 
 
+async def _judge_all(
+    criteria: Sequence[BaseCriterion], execution: ExecutionResult, case: EvalCase, limit: float
+) -> list[CriterionResult]:
+    """The result of each criterion, in order; those that wait do so together."""
+    waiting = {
+        index: _judge(criterion, execution, case, None if isinstance(criterion, JudgedCriterion) else limit)
+        for index, criterion in enumerate(criteria)
+        if not isinstance(criterion, SyncCriterion)
+    }
+    waited = dict(zip(waiting, await asyncio.gather(*waiting.values()), strict=True)) if waiting else {}
+    return [
+        _judge_now(criterion, execution, case) if isinstance(criterion, SyncCriterion) else waited[index]
+        for index, criterion in enumerate(criteria)
+    ]
+
+
 def _judge_now(criterion: SyncCriterion, execution: ExecutionResult, case: EvalCase) -> CriterionResult:
     """The criterion's result; whatever it raises is its own error and nobody else's."""
     try:
@@ -254,8 +270,10 @@ def _judge_now(criterion: SyncCriterion, execution: ExecutionResult, case: EvalC
         return _broken(criterion, f"raised {exception_text(exc)}")
 
 
-async def _judge(criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase, limit: float) -> CriterionResult:
-    """As `_judge_now`, for a criterion that waits; for at most ``limit`` seconds."""
+async def _judge(
+    criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase, limit: float | None
+) -> CriterionResult:
+    """As `_judge_now`, for a criterion that waits; for at most ``limit`` seconds, judges having limits of their own."""
     deadline = asyncio.timeout(limit)
     try:
         async with deadline:
@@ -310,6 +328,7 @@ def _result(
         turn_results=execution.turns,
         token_usage=sum((r.token_usage for r in results if r.token_usage is not NO_TOKENS), agent_tokens),
         agent_token_usage=agent_tokens,
+        judge_cost=total_cost(r.cost for r in results),
         node_details=_node_details(execution),
         outcome=outcome,
         error_kind=kind,

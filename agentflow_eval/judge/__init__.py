@@ -1,0 +1,43 @@
+"""Models that judge: the protocol, reading what they reply, asking several times, remembering."""
+
+from __future__ import annotations
+
+from agentflow_eval.judge._prompts import Prompt, render
+from agentflow_eval.judge._reading import Scale, UnusableReplyError, Verdict, read_verdict
+from agentflow_eval.judge.cache import JudgeCache
+from agentflow_eval.judge.client import (
+    Aggregate,
+    Answer,
+    FunctionJudge,
+    Judge,
+    JudgeReply,
+    JudgeRequest,
+    Judges,
+    JudgeUse,
+    NotEnoughVerdictsError,
+    Question,
+    Sample,
+    as_judge,
+)
+
+__all__ = [
+    "Aggregate",
+    "Answer",
+    "FunctionJudge",
+    "Judge",
+    "JudgeCache",
+    "JudgeReply",
+    "JudgeRequest",
+    "JudgeUse",
+    "Judges",
+    "NotEnoughVerdictsError",
+    "Prompt",
+    "Question",
+    "Sample",
+    "Scale",
+    "UnusableReplyError",
+    "Verdict",
+    "as_judge",
+    "read_verdict",
+    "render",
+]

@@ -1,0 +1,102 @@
+"""Renders judge prompts: untrusted text stands between delimiters that it cannot write."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentflow_eval._files import read_text
+from agentflow_eval.errors import LoadError, Problem, exception_text
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_FOLDER = Path(__file__).parent / "prompts"
+_CANONICAL = "0" * 16
+_MARK = "=== user ==="
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt as it is sent, and as the cache knows it.
+
+    Attributes:
+        messages: The instructions and the question.
+        canonical: The same text with the delimiters' random token left out.
+        schema: JSON Schema of the verdict.
+    """
+
+    messages: tuple[dict[str, str], ...]
+    canonical: str
+    schema: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The messages as one text."""
+        return "\n\n".join(message["content"] for message in self.messages)
+
+    def repair(self, reply: str, problem: str) -> tuple[dict[str, str], ...]:
+        """What is said after an unusable reply."""
+        shape = json.dumps(self.schema.get("example", {}), ensure_ascii=False)
+        request = (
+            f"That reply cannot be used: {problem}. Reply again with one JSON object and nothing else, like {shape}"
+        )
+        return ({"role": "assistant", "content": reply}, {"role": "user", "content": request})
+
+
+def render(template: str, values: Mapping[str, Any], schema: dict[str, Any], path: str | None = None) -> Prompt:
+    """The prompt of a criterion.
+
+    Args:
+        template: Name of the built-in template.
+        values: What the template shows.
+        schema: JSON Schema of the verdict; its ``example`` is shown to the judge.
+        path: A template file of the user's instead.
+
+    Raises:
+        LoadError: The user's template is missing or broken.
+    """
+    made = _built_in(template) if path is None else _users(path)
+    example = json.dumps(schema.get("example", {}), ensure_ascii=False)
+    try:
+        canonical = made.render(**values, token=_CANONICAL, example=example)
+        sent = made.render(**values, token=secrets.token_hex(8), example=example)
+    except Exception as exc:  # a user's template may do anything that Jinja2 allows
+        raise LoadError(
+            path or template, [Problem("", f"the prompt cannot be rendered: {exception_text(exc)}")]
+        ) from exc
+    system, mark, user = sent.partition(_MARK)
+    if not mark:
+        system, user = "You are a careful and impartial judge.", sent
+    messages = ({"role": "system", "content": system.strip()}, {"role": "user", "content": user.strip()})
+    return Prompt(messages, canonical, schema)
+
+
+@cache
+def _built_in(name: str) -> Template:
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(_FOLDER)
+    environment = jinja2.Environment(  # noqa: S701  # prompts are text, not HTML
+        loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template(f"{name}.j2")
+
+
+@cache
+def _users(path: str) -> Template:
+    import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=jinja2.FileSystemLoader(_FOLDER)
+    )
+    try:
+        return environment.from_string(read_text(path, "prompt"))
+    except jinja2.TemplateSyntaxError as exc:
+        raise LoadError(path, [Problem("", f"line {exc.lineno}: {exc.message}")]) from exc

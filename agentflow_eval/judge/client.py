@@ -1,0 +1,382 @@
+"""Asks a judge: one protocol for any model, several samples, one tally of what was spent."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import statistics
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from agentflow_eval.errors import JudgeError, UsageError, exception_text
+from agentflow_eval.judge._prompts import Prompt
+from agentflow_eval.judge._reading import Scale, UnusableReplyError, Verdict, read_verdict
+from agentflow_eval.judge.cache import JudgeCache
+from agentflow_eval.result import NO_TOKENS, TokenUsage
+
+Aggregate = Literal["mean", "median", "majority"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest:
+    """What a judge is asked.
+
+    Attributes:
+        messages: ``{"role", "content"}``: the instructions (system), then the question (user), and after an unusable
+            reply that reply and what was wrong with it.
+        schema: JSON Schema of the verdict; a judge may ask its model for it, nobody trusts it.
+        sample: Which of several independent samples this is, from 0.
+        model: The model that the criterion names.
+    """
+
+    messages: tuple[dict[str, str], ...]
+    schema: dict[str, Any]
+    sample: int = 0
+    model: str = ""
+
+    @property
+    def prompt(self) -> str:
+        """The messages as one text."""
+        return "\n\n".join(message["content"] for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReply:
+    """What a judge answered.
+
+    Attributes:
+        text: The reply as it came.
+        token_usage: Tokens it took; zero when unknown.
+        attempts: Calls that were needed, retries included.
+        model: The model that answered, when the provider says so.
+    """
+
+    text: str
+    token_usage: TokenUsage = NO_TOKENS
+    attempts: int = 1
+    model: str = ""
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A model that judges."""
+
+    async def ask(self, request: JudgeRequest) -> JudgeReply:
+        """The reply to one request.
+
+        Raises:
+            JudgeError: There is no reply; the message says why and what to do.
+        """
+
+
+class FunctionJudge:
+    """A judge that is an async function of ``prompt`` (or of ``request``).
+
+    It returns text, a `JudgeReply`, or ``(text, input_tokens, output_tokens)``.
+    """
+
+    def __init__(self, function: Callable[[Any], Awaitable[Any]]) -> None:
+        self._function = function
+        self._takes_request = "request" in inspect.signature(function).parameters
+
+    async def ask(self, request: JudgeRequest) -> JudgeReply:
+        """Calls the function."""
+        answer = await self._function(request if self._takes_request else request.prompt)
+        if isinstance(answer, JudgeReply):
+            return answer
+        if isinstance(answer, tuple):
+            text, input_tokens, output_tokens = answer
+            return JudgeReply(str(text), TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens))
+        if isinstance(answer, str):
+            return JudgeReply(answer)
+        raise JudgeError(
+            f"the judge returned {type(answer).__name__}; it returns text or (text, tokens in, tokens out)"
+        )
+
+
+def as_judge(judge: Judge | Callable[[Any], Awaitable[Any]]) -> Judge:
+    """A judge from a `Judge` or an async function.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    if isinstance(judge, Judge):
+        return judge
+    if inspect.iscoroutinefunction(judge) or inspect.iscoroutinefunction(getattr(judge, "__call__", None)):  # noqa: B004
+        return FunctionJudge(judge)
+    raise UsageError(f"a judge is an async function of the prompt or has `ask`, got {type(judge).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One thing that a judge is asked about a run.
+
+    Attributes:
+        prompt: The rendered prompt.
+        model: The model to ask.
+        samples: How many independent verdicts are wanted.
+        scale: What the score means.
+        names: Names of the scores; empty for a single one.
+        aggregate: How the samples become one score.
+        threshold: What ``majority`` counts as a pass.
+    """
+
+    prompt: Prompt
+    model: str
+    samples: int = 1
+    scale: Scale = "0-1"
+    names: tuple[str, ...] = ()
+    aggregate: Aggregate = "mean"
+    threshold: float = 0.5
+
+
+@dataclass(slots=True)
+class Sample:
+    """One verdict, or why there is none.
+
+    Attributes:
+        verdict: None when the judge gave no usable one.
+        error: Why there is no verdict.
+        replies: Every reply as it came, the repaired one last.
+        prompt: The prompt as it was sent.
+        token_usage: Tokens it took.
+        attempts: Calls that were needed.
+        reused: Whether it came from the cache.
+    """
+
+    verdict: Verdict | None = None
+    error: str | None = None
+    replies: list[str] = field(default_factory=list)
+    prompt: str = ""
+    token_usage: TokenUsage = NO_TOKENS
+    attempts: int = 0
+    reused: bool = False
+
+
+@dataclass(slots=True)
+class Answer:
+    """The samples of one question and what they come to.
+
+    Attributes:
+        samples: In order.
+        scores: The aggregated score by name.
+        spread: Highest minus lowest score of the valid samples.
+    """
+
+    samples: list[Sample]
+    scores: dict[str, float]
+    spread: float
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """The valid verdicts."""
+        return [sample.verdict for sample in self.samples if sample.verdict is not None]
+
+    @property
+    def score(self) -> float:
+        """The only score, or the least of several."""
+        return min(self.scores.values())
+
+
+class NotEnoughVerdictsError(JudgeError):
+    """Half or more of the samples gave no usable verdict.
+
+    Attributes:
+        samples: All of them.
+    """
+
+    def __init__(self, samples: Sequence[Sample], model: str) -> None:
+        self.samples = list(samples)
+        valid = sum(sample.verdict is not None for sample in samples)
+        reasons = "; ".join(dict.fromkeys(sample.error for sample in samples if sample.error))
+        super().__init__(f"judge {model!r}: {valid} of {len(samples)} samples gave a usable verdict: {reasons}")
+
+
+@dataclass(slots=True)
+class JudgeUse:
+    """What the judges of a run did.
+
+    Attributes:
+        calls: Requests that were sent, repairs and retries included.
+        verdicts: Usable verdicts.
+        reused: Verdicts that came from the cache.
+        repaired: Verdicts that took a second request.
+        errors: Samples without a usable verdict.
+    """
+
+    calls: int = 0
+    verdicts: int = 0
+    reused: int = 0
+    repaired: int = 0
+    errors: int = 0
+
+
+class Judges:
+    """All judges of a run: one concurrency limit, one time limit per call, one cache, one tally.
+
+    Args:
+        resolve: Model name -> judge; called once for each model.
+        max_concurrency: Calls under way at once.
+        timeout: Seconds for one call, the provider's own retries included.
+        open_cache: Opens the verdicts of earlier runs, when first needed.
+        replay_only: A verdict that is not in the cache is an error.
+        parameters: What else decides a reply, such as the temperature; part of the cache's key.
+        prices: Model -> price of a million input and a million output tokens.
+        include_io: Whether results keep prompts and raw replies.
+    """
+
+    def __init__(
+        self,
+        resolve: Callable[[str], Judge],
+        *,
+        max_concurrency: int = 8,
+        timeout: float = 60.0,
+        open_cache: Callable[[], JudgeCache] | None = None,
+        replay_only: bool = False,
+        parameters: Mapping[str, Any] | None = None,
+        prices: Mapping[str, tuple[float, float]] | None = None,
+        include_io: bool = False,
+    ) -> None:
+        self._resolve = resolve
+        self._made: dict[str, Judge] = {}
+        self._max_concurrency = max_concurrency
+        self._limit: asyncio.Semaphore | None = None
+        self._timeout = timeout
+        self._open_cache = open_cache
+        self._cache: JudgeCache | None = None
+        self._replay_only = replay_only
+        self._parameters = dict(parameters or {})
+        self._prices = dict(prices or {})
+        self.include_io = include_io
+        self.use = JudgeUse()
+
+    async def answer(self, question: Question) -> Answer:
+        """All samples of a question, taken at once, and the score they come to.
+
+        Raises:
+            NotEnoughVerdictsError: Half or more of the samples gave no usable verdict.
+        """
+        if question.samples == 1:
+            samples = [await self._sample(question, 0)]
+        else:
+            samples = list(
+                await asyncio.gather(*(self._sample(question, number) for number in range(question.samples)))
+            )
+        valid = [sample.verdict for sample in samples if sample.verdict is not None]
+        if 2 * len(valid) <= len(samples):
+            raise NotEnoughVerdictsError(samples, question.model)
+        names = question.names or ("score",)
+        scores = {name: _aggregated([verdict.scores[name] for verdict in valid], question) for name in names}
+        overall = [verdict.score for verdict in valid]
+        return Answer(samples, scores, max(overall) - min(overall))
+
+    async def _sample(self, question: Question, number: int) -> Sample:
+        key = None
+        if self._cache is None and self._open_cache is not None:
+            self._cache = self._open_cache()
+        if self._cache is not None:
+            key = self._cache.key(question.model, question.prompt.canonical, self._parameters, number)
+            stored = self._cache.get(key)
+            if stored is not None:
+                return self._reused(stored, question)
+            if self._replay_only:
+                return self._failed(Sample(error="the verdict is not in the cache, and replay_only asks no judge"))
+        sample = await self._asked(question, number)
+        if self._cache is not None and key is not None and sample.verdict is not None:
+            self._cache.put(key, sample.replies[-1])
+        return sample
+
+    def _reused(self, stored: str, question: Question) -> Sample:
+        sample = Sample(replies=[stored], prompt=question.prompt.text, reused=True)
+        try:
+            sample.verdict = read_verdict(stored, question.scale, question.names)
+        except UnusableReplyError as exc:
+            sample.error = f"the cached reply is unusable: {exc}"
+            return self._failed(sample)
+        self.use.verdicts += 1
+        self.use.reused += 1
+        return sample
+
+    async def _asked(self, question: Question, number: int) -> Sample:
+        """A verdict, after one request to repair an unusable reply."""
+        sample = Sample(prompt=question.prompt.text)
+        messages = question.prompt.messages
+        for attempt in (1, 2):
+            try:
+                reply = await self._call(
+                    question.model, JudgeRequest(messages, question.prompt.schema, number, question.model)
+                )
+            except JudgeError as exc:
+                sample.error = str(exc)
+                return self._failed(sample)
+            sample.replies.append(reply.text)
+            sample.token_usage += reply.token_usage
+            sample.attempts += reply.attempts
+            self.use.calls += reply.attempts
+            try:
+                sample.verdict = read_verdict(reply.text, question.scale, question.names)
+            except UnusableReplyError as exc:
+                sample.error = str(exc)
+                messages = (*messages, *question.prompt.repair(reply.text, str(exc)))
+                continue
+            sample.error = None
+            self.use.verdicts += 1
+            self.use.repaired += attempt == 2
+            return sample
+        return self._failed(sample)
+
+    def _failed(self, sample: Sample) -> Sample:
+        self.use.errors += 1
+        return sample
+
+    async def _call(self, model: str, request: JudgeRequest) -> JudgeReply:
+        """One reply within the limits; whatever goes wrong is a `JudgeError` that names the model."""
+        judge = self._judge(model)
+        if self._limit is None:
+            self._limit = asyncio.Semaphore(self._max_concurrency)
+        deadline = asyncio.timeout(None)
+        try:
+            async with self._limit, deadline:
+                deadline.reschedule(asyncio.get_running_loop().time() + self._timeout)
+                return await judge.ask(request)
+        except JudgeError:
+            raise
+        except Exception as exc:  # a user's judge may raise anything
+            if deadline.expired():
+                raise JudgeError(f"judge {model!r} timed out after {self._timeout:g} s") from exc
+            raise JudgeError(f"judge {model!r} raised {exception_text(exc)}") from exc
+
+    def _judge(self, model: str) -> Judge:
+        judge = self._made.get(model)
+        if judge is None:
+            judge = self._made[model] = self._resolve(model)
+        return judge
+
+    async def close(self) -> None:
+        """Closes the judges' connections and the cache; what is asked later opens them again."""
+        for judge in self._made.values():
+            close = getattr(judge, "close", None)
+            if close is not None:
+                await close()
+        self._made.clear()
+        self._limit = None
+        if self._cache is not None:
+            self._cache.close()
+            self._cache = None
+
+    def cost(self, model: str, tokens: TokenUsage) -> float | None:
+        """What tokens of a model cost; None when its price is not known."""
+        price = self._prices.get(model)
+        if price is None:
+            return None
+        return (tokens.input_tokens * price[0] + tokens.output_tokens * price[1]) / 1_000_000
+
+
+def _aggregated(scores: Sequence[float], question: Question) -> float:
+    if question.aggregate == "median":
+        return statistics.median(scores)
+    if question.aggregate == "majority":
+        passed = sum(score >= question.threshold - 1e-9 for score in scores)
+        return 1.0 if 2 * passed > len(scores) else 0.0
+    return min(1.0, sum(scores) / len(scores))
