@@ -246,6 +246,20 @@ class Invocation(BaseModel):
         return cls(**values)
 
 
+class ConversationScenario(BaseModel):
+    """What a simulated user wants, instead of fixed turns."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scenario_id: str = Field("", description="Names the scenario.")
+    description: str = Field("", description="The user's situation.")
+    starting_prompt: NonEmptyText = Field(description="The user's first message, word for word.")
+    conversation_plan: str = Field("", description="What the user does, step by step.")
+    goals: list[NonEmptyText] = Field(default_factory=list, description="What the user wants to have reached.")
+    max_turns: PositiveCount = Field(10, description="Messages of the user at most.")
+    metadata: dict[str, Any] = Field(default_factory=dict, description="Free-form.")
+
+
 class EvalCase(BaseModel):
     """One conversation with the agent and what is expected of it."""
 
@@ -271,6 +285,7 @@ class EvalCase(BaseModel):
     trials: PositiveCount | None = Field(None, description="Runs of this case instead of the config's.")
     skip: NonEmptyText | None = Field(None, description="The reason why the case is not run.")
     budget: BudgetConfig | None = Field(None, description="Limits of this case; short for criteria.budget.")
+    scenario: ConversationScenario | None = Field(None, description="A simulated user, instead of a conversation.")
     on_turn_error: Literal["stop", "continue"] = Field(
         "stop", description="Whether the turns after a broken one are still played."
     )
@@ -314,7 +329,13 @@ def _given(**texts: str) -> dict[str, Any]:
 class EvalSet(BaseModel):
     """A collection of cases that are run together."""
 
-    model_config = ConfigDict(extra="forbid", serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        serialize_by_alias=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        ser_json_inf_nan="strings",
+    )
 
     schema_: str | None = Field(None, alias="$schema", description="The JSON Schema of this file, for editors.")
     eval_set_id: NonEmptyText = Field(default_factory=_random_id, description="Names the set and its reports.")
@@ -360,8 +381,10 @@ class EvalSet(BaseModel):
             if first != index:
                 message = f'"{case.eval_id}" is already the id of eval_cases[{first}]; ids are unique in a set'
                 problems.append(Problem(f"{place}.eval_id", message))
-            if not case.conversation:
+            if not case.conversation and case.scenario is None:
                 problems.append(Problem(f"{place}.conversation", "must have at least one turn, got an empty list"))
+            if case.conversation and case.scenario is not None:
+                problems.append(Problem(f"{place}.scenario", "a case has a conversation or a scenario, not both"))
         return problems
 
     def add_case(self, case: EvalCase) -> None:

@@ -132,7 +132,7 @@ class TokenUsage(_Record):
         return TokenUsage(**{name: getattr(self, name) + getattr(other, name) for name in TokenUsage.model_fields})
 
     def __bool__(self) -> bool:
-        return bool(self.total_tokens or self.input_tokens or self.output_tokens)
+        return any(self.__dict__.values())
 
     def __repr__(self) -> str:
         return f"TokenUsage(input={self.input_tokens}, output={self.output_tokens}, total={self.total_tokens})"
@@ -251,8 +251,8 @@ def _outcome_of_old(values: Any) -> Any:
         broken = values.get("error")
         outcome = Outcome.ERROR if broken else Outcome.PASSED if values["passed"] is True else Outcome.FAILED
         values = values | {"outcome": outcome}
-        if broken and "score" in values:
-            values["score"] = None
+        if broken:
+            values |= {"passed": False} | ({"score": None} if "score" in values else {})
     return values
 
 
@@ -389,6 +389,7 @@ class EvalCaseResult(_Record):
     turn_results: list[TurnResult] = []
     token_usage: TokenUsage = Field(NO_TOKENS, description="Agent and judges together.")
     agent_token_usage: TokenUsage = NO_TOKENS
+    simulator_token_usage: TokenUsage = Field(NO_TOKENS, description="Tokens of the model that played the user.")
     judge_cost: float | None = Field(None, description="What the judges' tokens cost, where their price is known.")
     node_details: list[NodeDetail] = []
     outcome: Outcome = Outcome.ERROR

@@ -27,8 +27,11 @@ class BudgetCriterion(SlotCriterion[BudgetConfig]):
 
 def _used(limit: str, view: View) -> float:
     execution = view.execution
+    whole = len(view.answers) == len(execution.turns) or not execution.turns
     if limit == "max_duration_seconds":
-        return execution.duration_seconds
+        return execution.duration_seconds if whole else sum(turn.duration_seconds for turn, _ in view.answers)
+    if not whole and limit in ("max_total_tokens", "max_iterations"):
+        raise CannotJudgeError(f"{limit} is counted for the whole run, not for one turn; give it to the case")
     if limit == "max_total_tokens":
         tokens = execution.token_usage.total_tokens
         if not tokens:
@@ -36,7 +39,7 @@ def _used(limit: str, view: View) -> float:
         return tokens
     view.check_events()
     if limit == "max_tool_calls":
-        return len(execution.tool_calls)
+        return len(view.tool_calls)
     if not execution.iterations:
         raise CannotJudgeError(
             "the run showed neither model turns nor node visits, so max_iterations cannot be checked"

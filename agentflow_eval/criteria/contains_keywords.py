@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from agentflow_eval.criteria._text import folded, stands_alone, tokens, words_ar
 from agentflow_eval.result import EMPTY_LIST, CriterionResult, TurnResult
 
 _TEXT_SHOWN = 500
+_MARKS = re.compile(r"[^\w\s]")
+"""What words are cut at: a keyword such as C++ needs its marks too."""
 
 
 class ContainsKeywordsCriterion(SlotCriterion[ContainsKeywordsConfig]):
@@ -60,8 +63,14 @@ def _hit(search: Search, match: str) -> bool:
     words = tokens(keyword) if match == "word" else []
     if not words:
         return folded(keyword) in folded(text)
+    if _MARKS.search(keyword) and _squeezed(keyword) not in _squeezed(text):
+        return False
     among, size = tokens(text), len(words)
     return any(among[start : start + size] == words for start in range(len(among) - size + 1))
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(folded(text).split())
 
 
 def _wanted(view: View, config: ContainsKeywordsConfig) -> list[Search]:

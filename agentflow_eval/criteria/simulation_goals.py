@@ -40,6 +40,5 @@ def _goals(view: View) -> list[str]:
     case = view.case
     if case is None:
         return []
-    scenario = getattr(case, "scenario", None)
-    goals = scenario.goals if scenario is not None else case.metadata.get("goals")
+    goals = case.scenario.goals if case.scenario is not None else case.metadata.get("goals")
     return list(dict.fromkeys(str(goal) for goal in goals)) if isinstance(goals, list) else []

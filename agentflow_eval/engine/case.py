@@ -16,12 +16,13 @@ from agentflow_eval.collector import CURRENT, TrajectoryCollector
 from agentflow_eval.config import EvalConfig
 from agentflow_eval.criteria import BaseCriterion, SyncCriterion, for_case
 from agentflow_eval.criteria._judged import JudgedCriterion
-from agentflow_eval.dataset import EvalCase
+from agentflow_eval.dataset import EvalCase, Invocation
 from agentflow_eval.engine._bounded import Ended, bounded
 from agentflow_eval.engine._mock import replay
 from agentflow_eval.engine._trials import combined
-from agentflow_eval.errors import exception_text
-from agentflow_eval.judge import Judges
+from agentflow_eval.engine._users import User, user_of
+from agentflow_eval.errors import JudgeError, exception_text
+from agentflow_eval.judge import Judges, no_judge
 from agentflow_eval.result import (
     EMPTY_LIST,
     NO_TOKENS,
@@ -31,6 +32,7 @@ from agentflow_eval.result import (
     ExecutionResult,
     NodeDetail,
     Outcome,
+    TokenUsage,
     TurnResult,
     maker,
     total_cost,
@@ -53,14 +55,16 @@ class Plan:
         extra_criteria: The evaluator's own, which a case cannot override.
         judges: The models that criteria ask.
         new_collector: Makes the collector of an attempt.
+        distrusted: Reported names of criteria whose judge got a control wrong, each with what it got wrong.
     """
 
     target: Target | None
     config: EvalConfig
     criteria: Sequence[BaseCriterion]
     extra_criteria: Sequence[BaseCriterion] = ()
-    judges: Judges | None = None
+    judges: Judges = field(default_factory=lambda: Judges(no_judge))
     new_collector: Callable[[], TrajectoryCollector] = TrajectoryCollector
+    distrusted: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -74,12 +78,16 @@ class Break:
 
 
 @dataclass(slots=True)
-class _Play:
-    """What one attempt did, filled as it goes so that a timeout finds it."""
+class _Played:
+    """What one attempt did.
 
-    turns_played: int = 0
-    errors: list[tuple[int, BaseException]] = field(default_factory=list)
-    settled: bool = False
+    Attributes:
+        turns: The turns that were played.
+        broke: Why it could not be finished; None when it could.
+    """
+
+    turns: list[Invocation] = field(default_factory=list)
+    broke: Break | None = None
 
 
 async def run_case(case: EvalCase, plan: Plan) -> EvalCaseResult:
@@ -114,77 +122,85 @@ async def _run_with_retries(case: EvalCase, plan: Plan) -> EvalCaseResult:
 
 async def _run_once(case: EvalCase, plan: Plan) -> EvalCaseResult:
     collector = plan.new_collector()
+    user = user_of(case, plan.config.user_simulator_config, plan.judges)
     if plan.target is None:
         replay(case, plan.config.criteria.overridden_by(case.criteria), collector)
-        broke = None
+        played = _Played(case.conversation)
     else:
-        broke = await _drive(case, plan.target, collector, case.timeout or plan.config.timeout)
+        played = await _drive(case, user, plan.target, collector, case.timeout or plan.config.timeout)
     collector.finish()
+    broke = played.broke
     execution = collector.execution(broke.message if broke else None)
-    _add_expectations(execution, case)
-    own = for_case(case, plan.config.criteria, plan.judges)
+    scored_case = case if case.scenario is None else case.model_copy(update={"conversation": played.turns})
+    _add_expectations(execution, scored_case)
+    own = for_case(scored_case, plan.config.criteria, plan.judges)
     criteria = plan.criteria if own is None else [*own, *plan.extra_criteria]
     if broke is None:
-        results = await _judge_all(criteria, execution, case, plan.config.criterion_timeout)
+        results = await _judge_all(criteria, execution, scored_case, plan)
     else:
         reason = f"not scored, because the run broke: {broke.message}"
-        results = [CriterionResult.broken(c.name, c.config.threshold, reason) for c in criteria]
-    return _result(case, execution, results, broke, collector.stdout)
+        results = [CriterionResult.broken(c.name, _threshold(c), reason) for c in criteria]
+    return _result(case, execution, results, broke, collector.stdout, user.token_usage)
 
 
 # Driving
 
 
-async def _drive(case: EvalCase, target: Target, collector: TrajectoryCollector, limit: float) -> Break | None:
-    play = _Play()
-    ended = await bounded(_play(case, target, collector, play), limit)
-    if ended.timed_out:
-        return _timeout(ended, limit, play, collector)
-    if play.errors:
-        turn, exc = play.errors[0]
-        message = f"turn {turn + 1}: {exception_text(exc)}" if len(case.conversation) > 1 else exception_text(exc)
-        return Break(ErrorKind.AGENT, printable(message), _short_traceback(exc))
-    if collector.failures:
+async def _drive(case: EvalCase, user: User, target: Target, collector: TrajectoryCollector, limit: float) -> _Played:
+    """Plays the conversation; ``limit`` bounds the agent's time over all turns, not the simulated user's."""
+    played, session, seconds_left = _Played(), _session(case), limit
+    while True:
+        try:
+            invocation = await user.next_turn(session.messages)
+        except JudgeError as exc:
+            played.broke = played.broke or Break(ErrorKind.JUDGE, printable(str(exc)))
+            return played
+        if invocation is None:
+            break
+        turn = Turn(len(played.turns), invocation.user_content.get_text(), invocation.user_content)
+        played.turns.append(invocation)
+        collector.begin_turn(printable(turn.text))
+        raised: list[BaseException] = []
+        ended = await bounded(_turn(turn, target, session, collector, raised), seconds_left)
+        seconds_left -= ended.seconds
+        if ended.timed_out:
+            played.broke = _timeout(ended, limit, turn, raised, collector)
+            return played
+        collector.end_turn(printable(exception_text(raised[0])) if raised else None)
+        if raised:
+            played.broke = played.broke or _agent_broke(raised[0], turn, case)
+            if case.on_turn_error == "stop":
+                return played
+        session.messages.append({"role": "user", "content": turn.text})
+        if collector.final_response:
+            session.messages.append({"role": "assistant", "content": collector.final_response})
+    if collector.failures and played.broke is None:
         message = f"the recorder could not follow the agent: {collector.failures[0]}"
-        return Break(ErrorKind.WIRING, printable(message))
-    return None
+        played.broke = Break(ErrorKind.WIRING, printable(message))
+    return played
 
 
-async def _play(case: EvalCase, target: Target, collector: TrajectoryCollector, play: _Play) -> None:
+async def _turn(
+    turn: Turn, target: Target, session: Session, collector: TrajectoryCollector, raised: list[BaseException]
+) -> None:
+    """Plays one turn; what the agent raises goes to ``raised``, only cancellation by us and Ctrl-C go on."""
     CURRENT.set(collector)
-    session = _session(case)
-    for index, invocation in enumerate(case.conversation):
-        text = invocation.user_content.get_text()
-        collector.begin_turn(text)
-        play.turns_played = index + 1
-        error = await _turn(Turn(index, text, invocation.user_content), target, session, collector)
-        if error is not None:
-            play.errors.append((index, error))
-        if _being_cancelled():
-            return  # the time is up; whatever comes now is late
-        collector.end_turn(None if error is None else printable(exception_text(error)))
-        if error is not None and case.on_turn_error == "stop":
-            return
-        session.messages.append({"role": "user", "content": text})
-        answer = collector.final_response
-        if answer:
-            session.messages.append({"role": "assistant", "content": answer})
-    play.settled = True
-
-
-async def _turn(turn: Turn, target: Target, session: Session, collector: TrajectoryCollector) -> BaseException | None:
-    """What the agent raised, if anything; only cancellation by us and Ctrl-C go on."""
     try:
         await target.run_turn(turn, session, collector)
     except asyncio.CancelledError as exc:
         if _being_cancelled():
             raise
-        return exc  # a CancelledError that leaked out of the agent is the agent's
+        raised.append(exc)  # a CancelledError that leaked out of the agent is the agent's
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # the agent is a stranger: SystemExit and the like belong to its case
-        return exc
-    return None
+        raised.append(exc)
+
+
+def _agent_broke(exc: BaseException, turn: Turn, case: EvalCase) -> Break:
+    several = len(case.conversation) > 1 or case.scenario is not None
+    message = f"turn {turn.index + 1}: {exception_text(exc)}" if several else exception_text(exc)
+    return Break(ErrorKind.AGENT, printable(message), _short_traceback(exc))
 
 
 def _being_cancelled() -> bool:
@@ -203,23 +219,22 @@ def _session(case: EvalCase) -> Session:
     )
 
 
-def _timeout(ended: Ended, limit: float, play: _Play, collector: TrajectoryCollector) -> Break:
-    turn = max(play.turns_played, 1)
-    parts = [f"the agent timed out after {limit:g} s (turn {turn})"]
+def _timeout(
+    ended: Ended, limit: float, turn: Turn, raised: list[BaseException], collector: TrajectoryCollector
+) -> Break:
+    parts = [f"the agent timed out after {limit:g} s (turn {turn.index + 1})"]
     if ended.blocked_seconds:
         parts.append(
-            f"the event loop was blocked for {ended.blocked_seconds + limit:.1f} s: a blocking call inside async code, "
-            "of this case or of one that ran beside it; make the agent function sync, or await instead"
+            f"the event loop was blocked for {ended.seconds:.1f} s: a blocking call inside async code, of this case or "
+            "of one that ran beside it; make the agent function sync, or await instead"
         )
     if ended.abandoned:
         parts.append("it ignored its cancellation and was left to itself")
-    late = [exc for _, exc in play.errors]
-    if late:
-        parts.append(f"while it was stopped it raised {exception_text(late[-1])}")
+    if raised:
+        parts.append(f"while it was stopped it raised {exception_text(raised[-1])}")
     message = printable("; ".join(parts))
-    if not play.settled and not collector.closed:
-        collector.end_turn(message)
-    return Break(ErrorKind.TIMEOUT, message, _short_traceback(late[-1]) if late else None, timed_out=True)
+    collector.end_turn(message)
+    return Break(ErrorKind.TIMEOUT, message, _short_traceback(raised[-1]) if raised else None, timed_out=True)
 
 
 def _short_traceback(exc: BaseException) -> str | None:
@@ -247,19 +262,27 @@ def _add_expectations(execution: ExecutionResult, case: EvalCase) -> None:
 
 
 async def _judge_all(
-    criteria: Sequence[BaseCriterion], execution: ExecutionResult, case: EvalCase, limit: float
+    criteria: Sequence[BaseCriterion], execution: ExecutionResult, case: EvalCase, plan: Plan
 ) -> list[CriterionResult]:
     """The result of each criterion, in order; those that wait do so together."""
+    limit = plan.config.criterion_timeout
     waiting = {
         index: _judge(criterion, execution, case, None if isinstance(criterion, JudgedCriterion) else limit)
         for index, criterion in enumerate(criteria)
-        if not isinstance(criterion, SyncCriterion)
+        if not isinstance(criterion, SyncCriterion) and criterion.name not in plan.distrusted
     }
     waited = dict(zip(waiting, await asyncio.gather(*waiting.values()), strict=True)) if waiting else {}
     return [
-        _judge_now(criterion, execution, case) if isinstance(criterion, SyncCriterion) else waited[index]
+        _judge_now(criterion, execution, case)
+        if isinstance(criterion, SyncCriterion)
+        else waited.get(index) or _distrusted(criterion, plan)
         for index, criterion in enumerate(criteria)
     ]
+
+
+def _distrusted(criterion: BaseCriterion, plan: Plan) -> CriterionResult:
+    details = {"error_kind": ErrorKind.JUDGE.value}
+    return CriterionResult.broken(criterion.name, _threshold(criterion), plan.distrusted[criterion.name], details)
 
 
 def _judge_now(criterion: SyncCriterion, execution: ExecutionResult, case: EvalCase) -> CriterionResult:
@@ -308,6 +331,7 @@ def _result(
     results: list[CriterionResult],
     broke: Break | None,
     stdout: str,
+    simulator_tokens: TokenUsage,
 ) -> EvalCaseResult:
     outcome, kind = (Outcome.ERROR, broke.kind) if broke else verdict(results)
     agent_tokens = execution.token_usage
@@ -328,6 +352,7 @@ def _result(
         turn_results=execution.turns,
         token_usage=sum((r.token_usage for r in results if r.token_usage is not NO_TOKENS), agent_tokens),
         agent_token_usage=agent_tokens,
+        simulator_token_usage=simulator_tokens,
         judge_cost=total_cost(r.cost for r in results),
         node_details=_node_details(execution),
         outcome=outcome,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from agentflow_eval.judge._loose import UnusableReplyError
 from agentflow_eval.judge._prompts import Prompt, render
-from agentflow_eval.judge._reading import Scale, UnusableReplyError, Verdict, read_verdict
+from agentflow_eval.judge._reading import Scale, Verdict, read_object, read_verdict
 from agentflow_eval.judge.cache import JudgeCache
 from agentflow_eval.judge.client import (
     Aggregate,
@@ -18,6 +19,7 @@ from agentflow_eval.judge.client import (
     Question,
     Sample,
     as_judge,
+    no_judge,
 )
 
 __all__ = [
@@ -38,6 +40,8 @@ __all__ = [
     "UnusableReplyError",
     "Verdict",
     "as_judge",
+    "no_judge",
+    "read_object",
     "read_verdict",
     "render",
 ]

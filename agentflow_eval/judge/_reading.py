@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import ast
-import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agentflow_eval.errors import JudgeError
+from agentflow_eval._files import printable
+from agentflow_eval.judge._loose import Found, UnusableReplyError, check_depth, find, same, short
 
 Scale = Literal["0-1", "1-10", "binary"]
 
 _SLACK = 1e-9
-_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n?(.*?)```", re.DOTALL)
-_PERCENT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%\s*")
-_OUT_OF = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)\s*")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,4})?")
+_PERCENT = re.compile(r"([+-]?[0-9]++(?:\.[0-9]++)?)\s*+%")
+_OUT_OF = re.compile(r"([+-]?[0-9]++(?:\.[0-9]++)?)\s*+/\s*+([0-9]++(?:\.[0-9]++)?)")
+_SAID = re.compile(
+    r"\bscore\b[\s\"'*_`]{0,8}(?:[:=]|is\b)[\s\"'*_`]{0,8}([+-]?[0-9]{1,9}(?:\.[0-9]{1,18})?)(?:\s{0,3}/\s{0,3}([0-9]{1,9}))?",
+    re.IGNORECASE,
+)
 _YES = frozenset({"true", "pass", "passed", "yes"})
 _NO = frozenset({"false", "fail", "failed", "no"})
 _BINARY_NAMES = ("passed", "pass", "verdict", "score")
-_LONGEST_SHOWN = 200
-
-
-class UnusableReplyError(JudgeError):
-    """A reply that holds no verdict a careful reader would accept; the message says why."""
+_GROUPS = ("categories", "scores")
+_REASONS = ("reasoning", "reason", "explanation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +62,27 @@ def read_verdict(reply: str | Mapping[str, Any] | None, scale: Scale = "0-1", na
         UnusableReplyError: There is no verdict, there are several different ones, or its score is not on the scale.
     """
     notes: list[str] = []
-    values = dict(reply) if isinstance(reply, Mapping) else _only_object(reply or "", names or _wanted(scale), notes)
+    values, found = _object(reply, names or _wanted(scale))
+    if found.lenient:
+        notes.append("lenient: not strict JSON")
     if names:
-        nested = values.get("categories") or values.get("scores")
-        source = nested if isinstance(nested, Mapping) else values
-        scores = {name: _score(name, _value(source, (name,)), scale, notes) for name in names}
+        scores = {name: _score(name, _value(_with_groups(values), name), scale, notes) for name in names}
+    elif scale == "binary":
+        scores = {"score": _passed(values, notes)}
     else:
-        wanted = _wanted(scale)
-        scores = {"score": _score(wanted[0], _value(values, wanted), scale, notes)}
-    reasoning = next((str(values[key]) for key in values if key.lower() in ("reasoning", "reason", "explanation")), "")
-    return Verdict(scores, reasoning, values, tuple(dict.fromkeys(notes)))
+        scores = {"score": _score("score", _value(_lowered(values), "score"), scale, notes)}
+        _check_prose(found.prose, scores["score"])
+    said = next((value for key, value in values.items() if key.lower() in _REASONS and value is not None), "")
+    return Verdict(scores, printable(str(said)), values, tuple(dict.fromkeys(notes)))
+
+
+def read_object(reply: str | Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+    """The one JSON object in a reply that has any of the keys ``names``.
+
+    Raises:
+        UnusableReplyError: There is none, or there are several that differ.
+    """
+    return _object(reply, names)[0]
 
 
 def _wanted(scale: Scale) -> Sequence[str]:
@@ -82,29 +92,38 @@ def _wanted(scale: Scale) -> Sequence[str]:
 # Finding the one object
 
 
-def _only_object(text: str, names: Sequence[str], notes: list[str]) -> dict[str, Any]:
-    stripped = _THINKING.sub("", text).strip()
-    if not stripped:
+def _object(reply: object, names: Sequence[str]) -> tuple[dict[str, Any], Found]:
+    if isinstance(reply, Mapping):
+        values = {str(key): value for key, value in reply.items()}
+        check_depth(values)
+        return values, Found()
+    if reply is not None and not isinstance(reply, str):
+        raise UnusableReplyError(f"the reply is a {type(reply).__name__}, not text")
+    text = (reply or "").strip()
+    if not text:
         raise UnusableReplyError("the reply is empty")
-    whole = _parsed(stripped, notes)
-    if whole is None:
-        found = [value for chunk in _objects(stripped) if (value := _parsed(chunk, notes)) is not None]
-    else:
-        found = [whole]
-    objects = [_unwrapped(value) for value in found]
+    found = find(text)
+    return _only_object(text, found, names), found
+
+
+def _only_object(text: str, found: Found, names: Sequence[str]) -> dict[str, Any]:
+    objects = [_unwrapped(value) for value in found.values]
     verdicts = [value for value in objects if _speaks_of(value, names)]
-    distinct = [value for index, value in enumerate(verdicts) if value not in verdicts[:index]]
-    if len(distinct) > 1:
-        raise UnusableReplyError(f"the reply holds {len(distinct)} verdicts that differ: {_short(text)}")
-    if distinct:
-        if _cut_after(stripped):
-            raise UnusableReplyError(f"the reply is truncated after a verdict; raise max_tokens: {_short(text)}")
-        return distinct[0]
+    other = next((value for value in verdicts[1:] if not _alike(value, verdicts[0])), None)
+    if other is not None:
+        count = 1 + sum(not _alike(value, verdicts[0]) for value in verdicts)
+        raise UnusableReplyError(f"the reply holds {count} verdicts that differ: {short(text)}")
+    if found.cut:
+        where = " after a verdict" if verdicts else ""
+        raise UnusableReplyError(f"the reply is truncated{where}; raise max_tokens of the judge: {short(text)}")
+    broken = next((part for part in found.broken if _mentions(part, names)), None)
+    if broken is not None:
+        raise UnusableReplyError(f"the reply holds an object that cannot be read: {short(broken)}")
+    if verdicts:
+        return verdicts[0]
     if objects:
-        raise UnusableReplyError(f"the reply has no {' or '.join(names)}: {_short(text)}")
-    if "{" in stripped and _cut_after(stripped):
-        raise UnusableReplyError(f"the reply is truncated; raise max_tokens of the judge: {_short(text)}")
-    raise UnusableReplyError(f"there is no JSON object in the reply: {_short(text)}")
+        raise UnusableReplyError(f"the reply has no {' or '.join(names)}: {short(text)}")
+    raise UnusableReplyError(f"there is no JSON object in the reply: {short(text)}")
 
 
 def _unwrapped(value: Any) -> dict[str, Any]:
@@ -117,133 +136,68 @@ def _unwrapped(value: Any) -> dict[str, Any]:
 
 def _speaks_of(value: Mapping[str, Any], names: Sequence[str]) -> bool:
     keys = {key.lower() for key in value}
-    return any(name in keys for name in (*names, "categories", "scores"))
+    return any(name.lower() in keys for name in (*names, *_GROUPS))
 
 
-def _parsed(text: str, notes: list[str]) -> Any:
-    """The object or list that ``text`` is, or None."""
-    try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_not_a_number)
-    except (ValueError, RecursionError):
-        value = _python_like(text)
-        if value is not None:
-            notes.append("lenient: not strict JSON")
-    return value if isinstance(value, (dict, list)) else None
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result and result[key] != value:
-            raise UnusableReplyError(f"the reply gives {key!r} twice: {_short(result[key])} and {_short(value)}")
-        result[key] = value
-    return result
+def _mentions(part: str, names: Sequence[str]) -> bool:
+    lowered = part.lower()
+    return any(name.lower() in lowered for name in names)
 
 
-def _not_a_number(name: str) -> float:
-    raise UnusableReplyError(f"the reply holds {name}, which is no score")
-
-
-def _python_like(text: str) -> Any:
-    """The value of a Python literal, with JSON's words for true, false and null; None when it is none."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval")
-        value = ast.literal_eval(_JsonWords().visit(tree))
-    except UnusableReplyError:
-        raise
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return None
-    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
-        return None
-    return value
-
-
-class _JsonWords(ast.NodeTransformer):
-    _meanings = {"true": True, "false": False, "null": None}
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self._meanings:
-            return ast.copy_location(ast.Constant(self._meanings[node.id]), node)
-        if node.id in ("NaN", "Infinity", "nan", "inf"):
-            _not_a_number(node.id)
-        return node
-
-    def visit_Dict(self, node: ast.Dict) -> ast.AST:
-        keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise UnusableReplyError(f"the reply gives {key!r} twice")
-        return self.generic_visit(node)
-
-
-def _objects(text: str) -> Iterator[str]:
-    """The top-level ``{...}`` parts of a text, in fences first, quotes respected."""
-    fenced = [match.group(1).strip() for match in _FENCE.finditer(text)]
-    if any(part.startswith(("{", "[")) for part in fenced):
-        yield from (part for part in fenced if part.startswith(("{", "[")))
-        text = _FENCE.sub(" ", text)
-    start = text.find("{")
-    while start >= 0:
-        end = _closing(text, start)
-        if end < 0:
-            return
-        yield text[start:end]
-        start = text.find("{", end)
-
-
-def _closing(text: str, start: int) -> int:
-    """Where the object that begins at ``start`` has ended, or -1."""
-    depth, quote, index = 0, "", start
-    while index < len(text):
-        char = text[index]
-        if quote:
-            if char == "\\":
-                index += 1
-            elif char == quote:
-                quote = ""
-        elif char == '"' or (char == "'" and _opens_text(text, index)):
-            quote = char
-        elif char == "{":
-            depth += 1
-        elif char == "}":
-            depth -= 1
-            if not depth:
-                return index + 1
-        index += 1
-    return -1
-
-
-def _opens_text(text: str, index: int) -> bool:
-    """Whether a single quote begins a text: it follows a brace, bracket, colon or comma, not a letter."""
-    return text[:index].rstrip()[-1:] in "{[:,"
-
-
-def _cut_after(text: str) -> bool:
-    """Whether an object begins in the text and never ends."""
-    position = text.find("{")
-    while position >= 0:
-        end = _closing(text, position)
-        if end < 0:
-            return True
-        position = text.find("{", end)
-    return False
+def _check_prose(prose: Sequence[str], score: float) -> None:
+    """Raises when the text around the verdict states another score."""
+    for match in _SAID.finditer(" ".join(prose)):
+        number, out_of = float(match.group(1)), float(match.group(2) or 0)
+        readings = (number / out_of,) if out_of else (number, number / 10, number / 100)
+        if not any(math.isclose(reading, score, abs_tol=1e-6) for reading in readings):
+            raise UnusableReplyError(f"the reply says {short(match.group())} beside a verdict of {score:g}")
 
 
 # Reading the score
 
 
-def _value(values: Mapping[str, Any], names: Sequence[str]) -> Any:
-    """The value of the first of ``names`` that is there, whatever its case."""
+def _lowered(values: Mapping[str, Any]) -> dict[str, list[Any]]:
     by_lower: dict[str, list[Any]] = {}
     for key, value in values.items():
-        by_lower.setdefault(str(key).lower(), []).append(value)
-    for name in names:
-        found = by_lower.get(name.lower(), [])
-        if any(value != found[0] for value in found):
-            raise UnusableReplyError(f"the reply gives {name!r} twice with different values")
-        if found:
-            return found[0]
-    raise UnusableReplyError(f"the reply has no {names[0]!r}")
+        by_lower.setdefault(key.lower(), []).append(value)
+    return by_lower
+
+
+def _with_groups(values: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Every value by its key in lower case, those of ``categories`` and ``scores`` among them."""
+    by_lower = _lowered(values)
+    for group in [inner for name in _GROUPS for inner in by_lower.get(name, ()) if isinstance(inner, Mapping)]:
+        for key, value in group.items():
+            by_lower.setdefault(str(key).lower(), []).append(value)
+    return by_lower
+
+
+def _value(by_lower: Mapping[str, list[Any]], name: str) -> Any:
+    """The value of ``name``, whatever its case."""
+    found = by_lower.get(name.lower())
+    if not found:
+        raise UnusableReplyError(f"the reply has no {name!r}")
+    if any(not same(value, found[0]) for value in found):
+        raise UnusableReplyError(f"the reply gives {name!r} twice with different values")
+    return found[0]
+
+
+def _passed(values: Mapping[str, Any], notes: list[str]) -> float:
+    """Whether it passed: the first of the names that is there, unless another one says the opposite."""
+    by_lower = _lowered(values)
+    name = next((name for name in _BINARY_NAMES if name in by_lower), _BINARY_NAMES[0])
+    passed = _binary(name, _value(by_lower, name), notes)
+    for other in _BINARY_NAMES:
+        for value in by_lower.get(other, ()):
+            if _yes_or_no(value) not in (passed, None):
+                raise UnusableReplyError(
+                    f"the reply contradicts itself: {name} is {passed == 1}, {other} {short(value)}"
+                )
+    return passed
 
 
 def _score(name: str, value: Any, scale: Scale, notes: list[str]) -> float:
@@ -251,53 +205,53 @@ def _score(name: str, value: Any, scale: Scale, notes: list[str]) -> float:
         return _binary(name, value, notes)
     if isinstance(value, str):
         return _from_text(name, value, scale, notes)
-    if value is None or isinstance(value, (bool, list, Mapping)):
-        kind = {bool: "a boolean", list: "a list"}.get(type(value), "null" if value is None else "an object")
-        raise UnusableReplyError(f"{name} is {kind}, not a number: {_short(value)}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        kinds = {bool: "a boolean", list: "a list", dict: "an object", type(None): "null"}
+        kind = kinds.get(type(value), f"a {type(value).__name__}")
+        raise UnusableReplyError(f"{name} is {kind}, not a number: {short(value)}")
     return _on_scale(name, value, scale)
 
 
 def _binary(name: str, value: Any, notes: list[str]) -> float:
-    if isinstance(value, bool):
-        return float(value)
-    if isinstance(value, str) and value.strip().lower() in _YES | _NO:
+    passed = _yes_or_no(value)
+    if passed is None:
+        raise UnusableReplyError(f"{name} must be true or false, got {short(value)}")
+    if isinstance(value, str):
         notes.append(f"coerced: {name} was the text {value!r}")
-        return float(value.strip().lower() in _YES)
-    if isinstance(value, (int, float)) and value in (0, 1):
-        return float(value)
-    raise UnusableReplyError(f"{name} must be true or false, got {_short(value)}")
+    return passed
+
+
+def _yes_or_no(value: Any) -> float | None:
+    if isinstance(value, (bool, int, float)):
+        return float(value) if value in (0, 1) else None
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return 1.0 if word in _YES else 0.0 if word in _NO else None
 
 
 def _from_text(name: str, value: str, scale: Scale, notes: list[str]) -> float:
-    notes.append(f"coerced: {name} was the text {value!r}")
-    percent, out_of = _PERCENT.fullmatch(value), _OUT_OF.fullmatch(value)
+    notes.append(f"coerced: {name} was the text {short(value)!r}")
+    text = value.strip()
+    percent, out_of = _PERCENT.fullmatch(text), _OUT_OF.fullmatch(text)
     if percent:
-        return _share(name, float(percent.group(1)) / 100, value)
+        return _share(name, float(percent.group(1)) / 100, short(value))
     if out_of and float(out_of.group(2)) > 0:
-        return _share(name, float(out_of.group(1)) / float(out_of.group(2)), value)
-    try:
-        number = float(value)
-    except ValueError:
-        raise UnusableReplyError(f"{name} is not a number: {_short(value)}") from None
-    return _on_scale(name, number, scale)
+        return _share(name, float(out_of.group(1)) / float(out_of.group(2)), short(value))
+    if not _NUMBER.fullmatch(text):
+        raise UnusableReplyError(f"{name} is not a number: {short(value)}")
+    return _on_scale(name, float(text), scale)
 
 
 def _on_scale(name: str, number: float, scale: Scale) -> float:
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):
         raise UnusableReplyError(f"{name} is {number}, which is no score")
     if scale == "1-10":
         if not 1 - _SLACK <= number <= 10 + _SLACK:
-            raise UnusableReplyError(f"{name} must be between 1 and 10, got {number:g}")
-        return min(max(number / 10, 0.0), 1.0)
-    return _share(name, number, f"{number!r}")
+            raise UnusableReplyError(f"{name} must be between 1 and 10, got {short(number)}")
+        return min(number / 10, 1.0)
+    return _share(name, number, short(number))
 
 
 def _share(name: str, number: float, shown: str) -> float:
     if not -_SLACK <= number <= 1 + _SLACK:
         raise UnusableReplyError(f"{name} must be between 0 and 1, got {shown}")
-    return min(max(number, 0.0), 1.0)
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+    return min(max(number, 0.0), 1.0) + 0.0

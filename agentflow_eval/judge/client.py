@@ -11,7 +11,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from agentflow_eval.errors import JudgeError, UsageError, exception_text
 from agentflow_eval.judge._prompts import Prompt
-from agentflow_eval.judge._reading import Scale, UnusableReplyError, Verdict, read_verdict
+from agentflow_eval.judge._loose import UnusableReplyError
+from agentflow_eval.judge._reading import Scale, Verdict, read_verdict
 from agentflow_eval.judge.cache import JudgeCache
 from agentflow_eval.result import NO_TOKENS, TokenUsage
 
@@ -28,12 +29,16 @@ class JudgeRequest:
         schema: JSON Schema of the verdict; a judge may ask its model for it, nobody trusts it.
         sample: Which of several independent samples this is, from 0.
         model: The model that the criterion names.
+        temperature: Instead of the run's; None takes that.
+        thinking_budget: Tokens the model may think, where its provider knows such a limit; None leaves it alone.
     """
 
     messages: tuple[dict[str, str], ...]
     schema: dict[str, Any]
     sample: int = 0
     model: str = ""
+    temperature: float | None = None
+    thinking_budget: int | None = None
 
     @property
     def prompt(self) -> str:
@@ -304,9 +309,8 @@ class Judges:
         messages = question.prompt.messages
         for attempt in (1, 2):
             try:
-                reply = await self._call(
-                    question.model, JudgeRequest(messages, question.prompt.schema, number, question.model)
-                )
+                request = JudgeRequest(messages, question.prompt.schema, number, question.model)
+                reply = await self.ask(request)
             except JudgeError as exc:
                 sample.error = str(exc)
                 return self._failed(sample)
@@ -330,8 +334,13 @@ class Judges:
         self.use.errors += 1
         return sample
 
-    async def _call(self, model: str, request: JudgeRequest) -> JudgeReply:
-        """One reply within the limits; whatever goes wrong is a `JudgeError` that names the model."""
+    async def ask(self, request: JudgeRequest) -> JudgeReply:
+        """One reply within the limits.
+
+        Raises:
+            JudgeError: Whatever went wrong; the message names the model.
+        """
+        model = request.model
         judge = self._judge(model)
         if self._limit is None:
             self._limit = asyncio.Semaphore(self._max_concurrency)
@@ -371,6 +380,15 @@ class Judges:
         if price is None:
             return None
         return (tokens.input_tokens * price[0] + tokens.output_tokens * price[1]) / 1_000_000
+
+
+def no_judge(model: str) -> Judge:
+    """Resolves nothing: for runs that were given no judge.
+
+    Raises:
+        JudgeError: Always.
+    """
+    raise JudgeError(f"no judge was given for {model!r}")
 
 
 def _aggregated(scores: Sequence[float], question: Question) -> float:

@@ -179,8 +179,12 @@ class OpenAIJudge:
     async def _complete(self, request: JudgeRequest) -> ChatCompletion:
         messages: list[Any] = list(request.messages)
         options: dict[str, Any] = {}
-        if self._settings.temperature is not None:
-            options["temperature"] = self._settings.temperature
+        temperature = self._settings.temperature if request.temperature is None else request.temperature
+        if temperature is not None:
+            options["temperature"] = temperature
+        if request.thinking_budget is not None and self.model.lower().startswith("gemini-"):
+            thinking = {"thinking_config": {"thinking_budget": request.thinking_budget}}
+            options["extra_body"] = {"extra_body": {"google": thinking}}
         if self._settings.max_tokens is not None:
             options["max_tokens"] = self._settings.max_tokens
         if request.sample:
