@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
 import types
 import typing
@@ -26,6 +27,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _UNSAFE_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_RESERVED_NAME = re.compile(r"con|prn|aux|nul|com\d|lpt\d", re.IGNORECASE | re.ASCII)
 _LONGEST_NAME = 100
 _DEEPEST = 200
 """Nesting that a file may have; the JSON parser beneath stops there too."""
@@ -46,9 +48,13 @@ def _escape(match: re.Match[str]) -> str:
 def safe_name(text: str) -> str:
     """A file name made of ``text``: letters, digits, ``-`` and ``_`` only, at most 100 characters, never empty.
 
+    Names of Windows devices such as ``con`` get a ``_`` at the end.
+
     Different texts may give the same name; whoever writes several files makes them unique.
     """
     name = _UNSAFE_IN_NAMES.sub("_", text)
+    if _RESERVED_NAME.fullmatch(name):
+        name = f"{name}_"
     if len(name) > _LONGEST_NAME:
         digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:8]
         name = f"{name[: _LONGEST_NAME - 9]}-{digest}"
@@ -72,6 +78,8 @@ def read_model(path: Path | str, cls: type[Model], what: str) -> Model:
     """
     name = os.fspath(path)
     raw = _read_bytes(path, name, what)
+    if not raw.strip():
+        raise LoadError(name, [Problem("", f"the {what} file is empty; it must hold one JSON object")])
     with _gc_paused():
         try:
             model = cls.model_validate_json(raw)
@@ -87,10 +95,13 @@ def read_text(path: Path | str, what: str) -> str:
     """The text of a UTF-8 file.
 
     Raises:
-        LoadError: The file is missing, unreadable or not UTF-8.
+        LoadError: The file is missing, unreadable, empty or not UTF-8.
     """
     name = os.fspath(path)
-    return _read_bytes(path, name, what).decode("utf-8")
+    text = _read_bytes(path, name, what).decode("utf-8")
+    if not text.strip():
+        raise LoadError(name, [Problem("", f"the {what} file is empty")])
+    return text
 
 
 @contextmanager
@@ -115,8 +126,6 @@ def _read_bytes(path: Path | str, name: str, what: str) -> bytes:
     except (OSError, ValueError) as exc:
         raise LoadError(name, [Problem("", f"{what} file cannot be read: {exception_text(exc)}")]) from exc
     raw = raw.removeprefix(b"\xef\xbb\xbf")
-    if not raw.strip():
-        raise LoadError(name, [Problem("", f"the {what} file is empty; it must hold one JSON object")])
     try:
         raw.decode("utf-8")
     except UnicodeDecodeError as exc:
@@ -132,12 +141,13 @@ def _reread(raw: bytes, name: str, cls: type[Model], exc: ValidationError, what:
         raise LoadError(name, [*_duplicate_keys(raw), *explain(exc, cls)]) from exc
     value = _parse(raw, name, what)
     duplicates = _duplicate_keys(raw)
+    try:
+        model = cls.model_validate(_mended(value))
+    except ValidationError as second:
+        raise LoadError(name, [*duplicates, *explain(second, cls)]) from second
     if duplicates:
         raise LoadError(name, duplicates)
-    try:
-        return cls.model_validate(_mended(value))
-    except ValidationError as second:
-        raise LoadError(name, explain(second, cls)) from second
+    return model
 
 
 def _parse(raw: bytes, name: str, what: str) -> Any:
@@ -151,6 +161,9 @@ def _parse(raw: bytes, name: str, what: str) -> Any:
         raise LoadError(name, [Problem("", message)]) from exc
     except json.JSONDecodeError as exc:
         raise LoadError(name, [Problem("", _syntax_message(text, exc, what))]) from exc
+    except ValueError as exc:
+        message = f"holds a number of more than {sys.get_int_max_str_digits()} digits; write it as text"
+        raise LoadError(name, [Problem("", message)]) from exc
 
 
 def _check_depth(value: Any) -> None:
@@ -227,9 +240,9 @@ def _locate_duplicates(raw: bytes) -> list[Problem]:
                 Problem(dotted((*loc, key)), f'duplicate key "{key}": keep one of the two')
                 for key in value.keys_seen_twice
             ]
-            stack += [((*loc, key), item) for key, item in value.items()]
+            stack += [((*loc, key), item) for key, item in reversed(value.items())]
         elif isinstance(value, list):
-            stack += [((*loc, index), item) for index, item in enumerate(value)]
+            stack += [((*loc, index), item) for index, item in reversed(list(enumerate(value)))]
     return problems
 
 
@@ -470,23 +483,33 @@ def _enum_or_text(value: Any) -> Any:
 def write_text(path: Path | str, text: str) -> Path:
     """Writes a file whole or not at all, through a temporary file beside it; makes missing folders.
 
+    A file that is there keeps its permissions, and a symbolic link stays one.
+
     Raises:
         ReportError: The file cannot be written; nothing of it is left behind.
     """
-    target = Path(path)
-    temporary = ""
     try:
+        target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n", errors="backslashreplace") as stream:
-            stream.write(text)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except OSError as exc:
-        if temporary:
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n", errors="backslashreplace") as stream:
+                stream.write(text)
+            os.chmod(temporary, _permissions(target))
+            os.replace(temporary, target)
+        except BaseException:
             Path(temporary).unlink(missing_ok=True)
-        raise ReportError(f"{target}: cannot be written: {exception_text(exc)}") from exc
-    return target
+            raise
+    except (OSError, ValueError) as exc:
+        raise ReportError(f"{path}: cannot be written: {exception_text(exc)}") from exc
+    return Path(path)
+
+
+def _permissions(target: Path) -> int:
+    try:
+        return target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        return 0o666 & ~_umask()
 
 
 def _umask() -> int:

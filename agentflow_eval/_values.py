@@ -26,40 +26,54 @@ _RELATIVE_TOLERANCE = 1e-9
 _DEFAULT_TOL = 1e-6
 _DEEPEST = 64
 _LONGEST_REPR = 2000
+_MOST_BITS = 14_000
+"""Larger whole numbers have more than the 4300 digits that Python writes and reads as text."""
+_LARGEST_EXPONENT = 300
 _SHOWN = 120
 _SCALARS = (str, int, bool)
 
 # Projection to JSON
 
 
-def jsonable(value: Any, depth: int = _DEEPEST) -> Any:
+def jsonable(value: Any, depth: int = _DEEPEST, above: tuple[int, ...] = ()) -> Any:
     """An independent copy of ``value`` made of JSON types only.
 
     Models and dataclasses become objects, tuples lists, sets sorted lists, dates ISO text, ``Decimal`` a number,
     bytes base64, enum members their value, NaN and the infinities the texts ``NaN``, ``Infinity`` and ``-Infinity``,
-    keys text, anything else its ``repr``. Text that UTF-8 cannot hold is made visible. Never raises.
+    integers of more than 4300 digits hexadecimal text, keys text, anything else its ``repr``. Text that UTF-8 cannot
+    hold is made visible, and so is an object that holds itself. Never raises.
+
+    Args:
+        value: Anything.
+        depth: Levels of nesting that are kept.
+        above: Ids of the objects that hold ``value``.
     """
     kind = type(value)
     if kind is str:
         return printable(value)
-    if kind is int or kind is bool or value is None:
+    if kind is int:
+        return value if value.bit_length() <= _MOST_BITS else hex(value)
+    if kind is bool or value is None:
         return value
     if kind is float:
         return _finite(value)
     if depth <= 0:
         return "<nested too deeply>"
+    if id(value) in above:
+        return f"<{kind.__name__} that holds itself>"
     if kind is dict:
-        depth -= 1
+        depth, above = depth - 1, (*above, id(value))
         return {
-            printable(key) if type(key) is str else _key(key): item
-            if (type(item) is str and item.isprintable()) or type(item) is int
-            else jsonable(item, depth)
+            printable(key) if type(key) is str else as_name(key): item
+            if type(item) is str and item.isprintable()
+            else jsonable(item, depth, above)
             for key, item in value.items()
         }
     if kind is list or kind is tuple:
-        return [jsonable(item, depth - 1) for item in value]
+        above = (*above, id(value))
+        return [jsonable(item, depth - 1, above) for item in value]
     try:
-        return _foreign(value, depth)
+        return _foreign(value, depth, (*above, id(value)))
     except Exception as exc:  # a stranger's object may raise from any method
         return f"<{kind.__name__}: unreadable, {type(exc).__name__}>"
 
@@ -70,26 +84,25 @@ def _finite(value: float) -> float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _key(key: Any) -> str:
-    return printable(key if isinstance(key, str) else str(key))
-
-
-def _foreign(value: Any, depth: int) -> Any:
+def _foreign(value: Any, depth: int, above: tuple[int, ...]) -> Any:
     if isinstance(value, enum.Enum):
-        return jsonable(value.value, depth - 1)
+        return jsonable(value.value, depth - 1, above)
     if isinstance(value, BaseModel):
-        return jsonable(value.model_dump(), depth - 1)
+        return jsonable(value.model_dump(), depth - 1, above)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        return jsonable(fields, depth - 1)
+        return jsonable(fields, depth - 1, above)
+    if isinstance(value, str):
+        return printable(str.__str__(value))
     plain: Any
-    for plain in (str, float, int, list, tuple):
+    for plain in (float, int, list, tuple):
         if isinstance(value, plain):  # a subclass counts as what it extends
-            return jsonable(plain(value), depth)
+            return jsonable(plain(value), depth, above)
     if isinstance(value, Mapping):
-        return jsonable(dict(value.items()), depth)
+        return jsonable(dict(value.items()), depth, above)
     if isinstance(value, Set):
-        return sorted((jsonable(item, depth - 1) for item in value), key=lambda item: (type(item).__name__, str(item)))
+        items = [jsonable(item, depth - 1, above) for item in value]
+        return sorted(items, key=lambda item: (type(item).__name__, str(item)))
     return _foreign_scalar(value)
 
 
@@ -97,7 +110,7 @@ def _foreign_scalar(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(bytes(value)).decode("ascii")
     if isinstance(value, Decimal):
-        return int(value) if value.is_finite() and value == value.to_integral_value() else _finite(float(value))
+        return _decimal(value)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, (uuid.UUID, PurePath)):
@@ -105,18 +118,42 @@ def _foreign_scalar(value: Any) -> Any:
     return printable(repr(value)[:_LONGEST_REPR])
 
 
-def as_text(value: Any) -> str | None:
-    """An agent's answer as text, or None when there is no answer.
+def _decimal(value: Decimal) -> Any:
+    if not value.is_finite():
+        return "NaN" if value.is_nan() else _finite(float(value))
+    if value and abs(value.adjusted()) > _LARGEST_EXPONENT:
+        return str(value)
+    return int(value) if value == value.to_integral_value() else float(value)
 
-    Text stays text; bytes become ``b64:`` and base64; everything else becomes JSON text.
+
+def as_text(value: Any) -> str | None:
+    """An agent's answer as text, or None when there is no answer. Never raises.
+
+    Text stays text; bytes become ``b64:`` and base64; enum members their value; everything else becomes JSON text.
     """
+    kind = type(value)
+    if issubclass(kind, enum.Enum):
+        return as_text(value.value)
     if value is None:
         return None
-    if isinstance(value, str):
-        return printable(str(value))
-    if isinstance(value, (bytes, bytearray)):
-        return "b64:" + base64.b64encode(bytes(value)).decode("ascii")
+    if issubclass(kind, str):
+        return printable(str.__str__(value))
+    if issubclass(kind, (bytes, bytearray)):
+        return "b64:" + base64.b64encode(value).decode("ascii")
     return json.dumps(jsonable(value), ensure_ascii=False)
+
+
+def as_name(value: Any) -> str:
+    """What somebody gave as a name, as text: that of an enum member is its value. Never raises."""
+    kind = type(value)
+    if issubclass(kind, enum.Enum):
+        return as_name(value.value)
+    if issubclass(kind, str):
+        return printable(str.__str__(value))
+    try:
+        return printable(str(value))
+    except Exception as exc:  # a stranger's __str__ may raise anything
+        return f"<{kind.__name__}: unreadable, {type(exc).__name__}>"
 
 
 # Matching
@@ -239,6 +276,8 @@ _TYPES = ("string", "number", "integer", "boolean", "list", "object", "null")
 
 
 def _matcher_mismatch(matcher: dict[str, Any], actual: Any, path: str, subset: bool) -> str | None:
+    for place, message in _own_problems(matcher, path):
+        return f"{place}: {message}"
     if "$any" in matcher:
         return None
     if "$literal" in matcher:
@@ -272,7 +311,7 @@ def _literal_mismatch(expected: Any, actual: Any, path: str) -> str | None:
 def _regex_mismatch(pattern: str, actual: Any, path: str) -> str | None:
     if not isinstance(actual, str):
         return f"{path}: expected a string that matches {shown(pattern)}, got {shown(actual)} (type {_kind(actual)})"
-    if re.fullmatch(pattern, unicodedata.normalize("NFC", actual)):
+    if re.fullmatch(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", actual)):
         return None
     return f"{path}: expected a string that matches {shown(pattern)} as a whole, got {shown(actual)}"
 
@@ -281,15 +320,18 @@ def _approx_mismatch(matcher: dict[str, Any], actual: Any, path: str) -> str | N
     target, tol = matcher["$approx"], matcher.get("tol", _DEFAULT_TOL)
     if _kind(actual) != "number":
         return f"{path}: expected a number near {target}, got {shown(actual)} (type {_kind(actual)})"
-    distance = abs(actual - target)
-    slack = _RELATIVE_TOLERANCE * max(abs(target), abs(actual), tol)
-    return None if distance <= tol + slack else f"{path}: expected {target} within {tol}, got {shown(actual)}"
+    try:
+        distance = abs(actual - target)
+        near = distance <= tol + _RELATIVE_TOLERANCE * max(abs(target), abs(actual), tol)
+    except OverflowError:  # a whole number beyond the floats
+        near = False
+    return None if near else f"{path}: expected {target} within {tol}, got {shown(actual)}"
 
 
 def _type_mismatch(wanted: str, actual: Any, path: str) -> str | None:
     actual = _plain(actual)
     kind = _kind(actual)
-    whole = kind == "number" and float(actual).is_integer()
+    whole = kind == "number" and (isinstance(actual, int) or actual.is_integer())
     if kind == wanted or (wanted == "integer" and whole):
         return None
     return f"{path}: expected a value of type {wanted}, got {shown(actual)} (type {kind})"
@@ -322,14 +364,15 @@ def _matcher_problems(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 def _own_problems(matcher: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
     known = {"$any", "$regex", "$approx", "$in", "$type", "$literal"}
-    name = next(key for key in matcher if key.startswith("$"))
+    name = next(key for key in matcher if isinstance(key, str) and key.startswith("$"))
     allowed = {name, "tol"} if name == "$approx" else {name}
     value = matcher[name]
     if name not in known:
         literal = shown({"$literal": matcher})
         yield path, f"{name} is not a matcher (known: {', '.join(sorted(known))}); for the value itself write {literal}"
     elif set(matcher) - allowed:
-        yield path, f"{name} stands alone in its object; remove {', '.join(sorted(set(matcher) - allowed))}"
+        others = ", ".join(sorted(str(key) for key in matcher.keys() - allowed))
+        yield path, f"{name} stands alone in its object; remove {others}"
     elif name == "$any" and value is not True:
         yield path, f'$any takes true, got {shown(value)}; to accept any value write {{"$any": true}}'
     elif name == "$regex":

@@ -101,12 +101,18 @@ class EvalSetBuilder:
     def from_conversations(
         cls, conversations: Sequence[Mapping[str, str]], name: str = "conversation_tests"
     ) -> EvalSetBuilder:
-        """A builder with one case ``conv_1``, ``conv_2``... for each ``{"user": ..., "assistant": ...}``."""
+        """A builder with one case ``conv_1``, ``conv_2``... for each ``{"user": ..., "assistant": ...}``.
+
+        Raises:
+            UsageError: A conversation has no ``user``, or a key that is neither of the two.
+        """
         builder = cls(name)
         for number, conversation in enumerate(conversations, start=1):
-            missing = {"user"} - conversation.keys()
-            if missing:
+            if "user" not in conversation:
                 raise UsageError(f"conversations[{number - 1}]: required key 'user' is missing")
+            unknown = sorted(conversation.keys() - {"user", "assistant"})
+            if unknown:
+                raise UsageError(f"conversations[{number - 1}]: unknown key {unknown[0]!r} (allowed: user, assistant)")
             builder.add_case(conversation["user"], conversation.get("assistant"), f"conv_{number}")
         return builder
 

@@ -11,9 +11,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from agentflow_eval._files import printable
-from agentflow_eval._values import as_text, jsonable
+from agentflow_eval._values import as_name, as_text, jsonable, shown
 from agentflow_eval.dataset import StepType, ToolCall, TrajectoryStep
-from agentflow_eval.errors import exception_text
+from agentflow_eval.errors import AgentError, exception_text
 from agentflow_eval.result import (
     EMPTY_DICT,
     NO_TOKENS,
@@ -133,14 +133,14 @@ class TrajectoryCollector:
         """Records that a node was entered."""
         if self.closed:
             return
-        name = printable(str(name))
+        name = as_name(name)
         self.node_visits.append(name)
         self._step(StepType.NODE, name, EMPTY_DICT, jsonable(metadata) if metadata else EMPTY_DICT)
 
     def conditional(self, name: str, target: Any) -> None:
         """Records which way a conditional edge went."""
         if not self.closed:
-            self._step(StepType.CONDITIONAL, printable(str(name)), EMPTY_DICT, {"target": jsonable(target)})
+            self._step(StepType.CONDITIONAL, as_name(name), EMPTY_DICT, {"target": jsonable(target)})
 
     def tool(
         self,
@@ -162,9 +162,9 @@ class TrajectoryCollector:
         """
         arguments, note = _arguments(args)
         call = _make_call(
-            name=printable(str(name)),
+            name=as_name(name) or "(no name)",
             args=arguments,
-            call_id=call_id,
+            call_id=None if call_id is None else as_name(call_id),
             result=None if result is None else jsonable(result),
             error=None if error is None else _error_text(error),
         )
@@ -201,21 +201,21 @@ class TrajectoryCollector:
             return
         self.node_responses.append(
             NodeResponse(
-                node_name=printable(str(node_name)),
-                input_messages=[jsonable(message) for message in input_messages],
+                node_name=as_name(node_name),
+                input_messages=[_message(message) for message in input_messages],
                 response_text=as_text(response_text) or "",
                 has_tool_calls=bool(tool_call_names),
-                tool_call_names=[printable(str(name)) for name in tool_call_names],
+                tool_call_names=[as_name(name) for name in tool_call_names],
                 is_final=not tool_call_names,
                 timestamp=self.touch(),
-                token_usage=token_usage,
+                token_usage=self._usage(token_usage),
             )
         )
 
     def message(self, role: str, content: Any, **more: Any) -> None:
         """Records a message of the conversation beside the user's and the final answer."""
         if not self.closed:
-            self.messages.append({"role": role, "content": as_text(content) or "", **jsonable(more)})
+            self.messages.append({"role": as_name(role), "content": as_text(content) or "", **jsonable(more)})
 
     def say(self, answer: Any) -> None:
         """Records the answer of this turn; a later one replaces it, None takes it back."""
@@ -226,24 +226,28 @@ class TrajectoryCollector:
     def piece(self, text: str) -> None:
         """Records a streamed piece of the answer; the pieces joined are the answer unless `say` gives one."""
         if not self.closed:
-            self._turn().pieces.append(printable(str(text)))
+            self._turn().pieces.append(as_text(text) or "")
             self.touch()
 
     def tokens(self, usage: TokenUsage | Mapping[str, Any]) -> None:
         """Adds tokens of the agent that belong to no recorded model call."""
         if not self.closed:
-            self._tokens = (self._tokens or NO_TOKENS) + _usage(usage)
+            self._tokens = (self._tokens or NO_TOKENS) + self._usage(usage)
 
     def take(self, answer: Any) -> None:
-        """Records what an agent returned: text, an object with ``response``, ``tool_calls``..., or any other value."""
+        """Records what an agent returned: text, an object with ``response``, ``tool_calls``..., or any other value.
+
+        Raises:
+            AgentError: ``tool_calls`` or ``node_visits`` of the object is not a list.
+        """
         if answer is None:
             return
         if isinstance(answer, ExecutionResult):
             self._take_execution(answer)
         elif isinstance(answer, Mapping) and answer and answer.keys() <= _ANSWER_KEYS:
-            for name in answer.get("node_visits") or ():
+            for name in _listed(answer, "node_visits"):
                 self.node(name)
-            for call in answer.get("tool_calls") or ():
+            for call in _listed(answer, "tool_calls"):
                 self._take_call(call)
             if answer.get("token_usage") is not None:
                 self.tokens(answer["token_usage"])
@@ -257,10 +261,10 @@ class TrajectoryCollector:
             self.trajectory += copy.deepcopy(answer.trajectory)
             self.touch()
         for name in answer.node_visits:
-            self.node(name) if not answer.trajectory else self.node_visits.append(printable(str(name)))
+            self.node(name) if not answer.trajectory else self.node_visits.append(as_name(name))
         for call in answer.tool_calls:
             self._take_call(call, step=not answer.trajectory)
-        self.messages += [jsonable(message) for message in answer.messages]
+        self.messages += [_message(message) for message in answer.messages]
         self.node_responses += answer.node_responses
         if answer.agent_token_usage is not None:
             self.tokens(answer.agent_token_usage)
@@ -346,6 +350,14 @@ class TrajectoryCollector:
         self.end_time = now
         return now
 
+    def _usage(self, usage: TokenUsage | Mapping[str, Any]) -> TokenUsage:
+        """Token counts, or none and a note when they are no numbers."""
+        try:
+            return _usage(usage)
+        except Exception as exc:  # a stranger's mapping may hold and raise anything
+            self.observer_failed(exc)
+            return NO_TOKENS
+
     def _turn(self) -> _TurnMark:
         if not self._turns:
             self._turns.append(_TurnMark(self, ""))
@@ -400,8 +412,10 @@ class TrajectoryCollector:
 
     def on_event_sync(self, event: Any) -> None:
         """Takes a raw event of a runtime; kept when ``capture_all_events``."""
+        if self.closed:
+            return
         self.touch()
-        if self.capture_all_events and not self.closed:
+        if self.capture_all_events:
             self.events.append(event)
 
     async def on_event(self, event: Any) -> None:
@@ -473,7 +487,7 @@ def _arguments(args: Any) -> tuple[dict[str, Any], str | None]:
     """Arguments as an object, and what had to be done to make them one."""
     if args is None:
         return {}, None
-    if isinstance(args, str):
+    if issubclass(type(args), str):
         try:
             decoded = json.loads(args) if args.strip() else {}
         except (ValueError, RecursionError):
@@ -483,6 +497,21 @@ def _arguments(args: Any) -> tuple[dict[str, Any], str | None]:
     if isinstance(copy, dict):
         return copy, None
     return {"raw": copy}, "the arguments are not an object; kept under 'raw'"
+
+
+def _listed(answer: Mapping[str, Any], name: str) -> Sequence[Any]:
+    """The list under ``name`` in an agent's answer; empty when there is none."""
+    value = answer.get(name)
+    if value is None:
+        return ()
+    if isinstance(value, (list, tuple)):
+        return value
+    raise AgentError(f"the agent returned {name} = {shown(value)}; it must be a list")
+
+
+def _message(message: Any) -> dict[str, Any]:
+    copy = jsonable(message)
+    return copy if isinstance(copy, dict) else {"content": copy}
 
 
 def _error_text(error: object) -> str:

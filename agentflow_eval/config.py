@@ -541,7 +541,13 @@ class AgentOptions(BaseModel):
 class EvalConfig(BaseModel):
     """The criteria of a run and how the run goes."""
 
-    model_config = ConfigDict(extra="forbid", serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        serialize_by_alias=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+        ser_json_inf_nan="strings",
+    )
 
     schema_: str | None = Field(None, alias="$schema", description="The JSON Schema of this file, for editors.")
     agent: NonEmptyText | None = Field(None, description="The agent as module:attribute, for the command line.")

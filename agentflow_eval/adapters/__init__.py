@@ -35,7 +35,7 @@ def adapt(
     Raises:
         TargetError: The object is none of these; the message says what it is and what would do.
     """
-    options = {
+    options: dict[str, Any] = {
         "input_key": input_key,
         "output_key": output_key,
         "output_node": output_node,

@@ -34,7 +34,7 @@ def import_agent(spec: str | ModuleType) -> Any:
             value = getattr(value, name)
         except AttributeError as exc:
             raise AgentImportError(f"agent {spec!r}: {_lacks(value, name)}") from exc
-        except Exception as exc:  # a lazily built agent runs a stranger's code
+        except (Exception, SystemExit) as exc:  # a lazily built agent runs a stranger's code
             raise AgentImportError(f"agent {spec!r}: {name} could not be made: {exception_text(exc)}") from exc
     return _made(value, spec)
 

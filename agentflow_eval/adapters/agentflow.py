@@ -9,8 +9,8 @@ from agentflow_eval.errors import MissingExtraError
 
 
 def make_trajectory_callback(
-    collector: TrajectoryCollector,
-    config: dict[str, Any] | None = None,
+    collector: TrajectoryCollector,  # noqa: ARG001  # the documented signature
+    config: dict[str, Any] | None = None,  # noqa: ARG001
 ) -> tuple[TrajectoryCollector, Any]:
     """The collector, and the callback manager to pass to ``compile()``.
 
@@ -20,7 +20,11 @@ def make_trajectory_callback(
     _missing("make_trajectory_callback")
 
 
-def create_eval_app(graph: Any, *, capture_all_events: bool = True) -> tuple[Any, TrajectoryCollector]:
+def create_eval_app(
+    graph: Any,  # noqa: ARG001  # the documented signature
+    *,
+    capture_all_events: bool = True,  # noqa: ARG001
+) -> tuple[Any, TrajectoryCollector]:
     """The compiled graph, and the collector that sees it run.
 
     Raises:
@@ -31,6 +35,6 @@ def create_eval_app(graph: Any, *, capture_all_events: bool = True) -> tuple[Any
 
 def _missing(name: str) -> NoReturn:
     raise MissingExtraError(
-        f"{name} needs the extra 'agentflow', which this version does not offer yet; LangGraph graphs and functions need "
-        "no such wiring: AgentEvaluator(agent, config=...)"
+        f"{name} needs the extra 'agentflow', which this version does not offer yet; LangGraph graphs and functions "
+        "need no such wiring: AgentEvaluator(agent, config=...)"
     )

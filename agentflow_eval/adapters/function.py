@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -20,8 +21,9 @@ _FILLED = ("text", "messages", "session", "run")
 class FunctionTarget:
     """A function agent.
 
-    Its parameters are filled by name: ``text`` (also the first parameter of any other name), ``messages`` (the whole
-    conversation so far, this turn's message last), ``session`` (a copy) and ``run`` (the recorder of this case).
+    Its parameters are filled by name: ``text`` (also the first parameter of any other name, and ``*args``),
+    ``messages`` (the whole conversation so far, this turn's message last), ``session`` (a copy) and ``run`` (the
+    recorder of this case).
 
     Raises:
         TargetError: The function needs a parameter that nothing fills.
@@ -29,15 +31,14 @@ class FunctionTarget:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
-        self._names = _parameters(function)
+        self._positional, self._named = _parameters(function)
         self._is_async = _is_async(function)
 
     async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
         """Calls the function and records what it returns or yields."""
-        arguments = {
-            parameter: self._value(filled, turn, session, collector) for parameter, filled in self._names.items()
-        }
-        call = functools.partial(self._function, **arguments)
+        positional = [self._value(filled, turn, session, collector) for filled in self._positional]
+        named = {name: self._value(filled, turn, session, collector) for name, filled in self._named.items()}
+        call = functools.partial(self._function, *positional, **named)
         if self._is_async:
             outcome = call()
         else:
@@ -47,6 +48,8 @@ class FunctionTarget:
         if isinstance(outcome, AsyncIterator):
             async for item in outcome:
                 _take_piece(item, collector)
+        elif isinstance(outcome, Iterator):
+            await run_blocking(functools.partial(_exhaust, outcome, collector))
         else:
             collector.take(outcome)
 
@@ -66,11 +69,12 @@ class FunctionTarget:
 def _called(call: Callable[[], Any], collector: TrajectoryCollector) -> Any:
     """The call and, when it returns a generator, the whole of it, in the worker thread."""
     outcome = call()
-    if isinstance(outcome, Iterator):
-        for item in outcome:
-            _take_piece(item, collector)
-        return None
-    return outcome
+    return _exhaust(outcome, collector) if isinstance(outcome, Iterator) else outcome
+
+
+def _exhaust(pieces: Iterator[Any], collector: TrajectoryCollector) -> None:
+    for item in pieces:
+        _take_piece(item, collector)
 
 
 def _take_piece(item: Any, collector: TrajectoryCollector) -> None:
@@ -81,29 +85,30 @@ def _take_piece(item: Any, collector: TrajectoryCollector) -> None:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    inner = inspect.unwrap(function, stop=lambda f: inspect.iscoroutinefunction(f))
+    inner: Any = function  # never unwrapped: a wrapper may be sync although what it wraps is not
     while isinstance(inner, functools.partial):
         inner = inner.func
     candidates = [inner] if inspect.isroutine(inner) else [inner, type(inner).__call__]
     return any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in candidates)
 
 
-def _parameters(function: Callable[..., Any]) -> dict[str, str]:
-    """Parameter -> what fills it."""
+def _parameters(function: Callable[..., Any]) -> tuple[list[str], dict[str, str]]:
+    """What fills the positional parameters, and parameter -> what fills it for the others."""
     name = getattr(function, "__name__", type(function).__name__)
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError) as exc:
         raise TargetError(f"{name}: its parameters cannot be read; wrap it in `def agent(text): ...`") from exc
-    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    positional_only = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY and p.default is p.empty]
-    filled = {p.name: p.name for p in named if p.name in _FILLED}
-    if named and "text" not in filled and named[0].name not in _FILLED:
-        filled = {named[0].name: "text"} | filled
-    unfilled = [p.name for p in named if p.name not in filled and p.default is p.empty] + positional_only
+    usable = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    filled = {p.name: p.name for p in usable if p.name in _FILLED and p.kind is not p.VAR_POSITIONAL}
+    if usable and "text" not in filled and usable[0].name not in filled:
+        filled = {usable[0].name: "text"} | filled
+    unfilled = [p.name for p in usable if p.name not in filled and p.default is p.empty and p.kind != p.VAR_POSITIONAL]
     if unfilled:
         raise TargetError(
             f"{name}: nothing fills the parameter {unfilled[0]!r}; an agent function takes any of {', '.join(_FILLED)} "
             "by name, and its first parameter may have another name"
         )
-    return filled
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+    positional = itertools.takewhile(lambda p: p.kind in by_position and p.name in filled, usable)
+    return [filled.pop(p.name) for p in list(positional)], filled
