@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from agentflow_eval.config import ExactMatchConfig as ExactMatchConfig
     from agentflow_eval.config import FactualAccuracyConfig as FactualAccuracyConfig
     from agentflow_eval.config import HallucinationConfig as HallucinationConfig
+    from agentflow_eval.config import JudgeControl as JudgeControl
+    from agentflow_eval.config import JudgeSettings as JudgeSettings
     from agentflow_eval.config import LLMJudgeConfig as LLMJudgeConfig
     from agentflow_eval.config import MatchType as MatchType
     from agentflow_eval.config import NodeOrderConfig as NodeOrderConfig
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from agentflow_eval.criteria.simulation_goals import SimulationGoalsCriterion as SimulationGoalsCriterion
     from agentflow_eval.criteria.tool_name_match import ToolNameMatchCriterion as ToolNameMatchCriterion
     from agentflow_eval.criteria.trajectory import TrajectoryMatchCriterion as TrajectoryMatchCriterion
+    from agentflow_eval.dataset import ConversationScenario as ConversationScenario
     from agentflow_eval.dataset import EvalCase as EvalCase
     from agentflow_eval.dataset import EvalSet as EvalSet
     from agentflow_eval.dataset import Invocation as Invocation
@@ -80,6 +83,10 @@ if TYPE_CHECKING:
     from agentflow_eval.errors import UsageError as UsageError
     from agentflow_eval.evaluator import AgentEvaluator as AgentEvaluator
     from agentflow_eval.evaluator import EvaluationRunner as EvaluationRunner
+    from agentflow_eval.judge import Judge as Judge
+    from agentflow_eval.judge import JudgeReply as JudgeReply
+    from agentflow_eval.judge import JudgeRequest as JudgeRequest
+    from agentflow_eval.judge.providers import provider_from_env as provider_from_env
     from agentflow_eval.presets import EvalPresets as EvalPresets
     from agentflow_eval.reporters import BaseReporter as BaseReporter
     from agentflow_eval.reporters import ConsoleReporter as ConsoleReporter
@@ -102,6 +109,9 @@ if TYPE_CHECKING:
     from agentflow_eval.result import Outcome as Outcome
     from agentflow_eval.result import TokenUsage as TokenUsage
     from agentflow_eval.result import TurnResult as TurnResult
+    from agentflow_eval.simulation import BatchSimulator as BatchSimulator
+    from agentflow_eval.simulation import SimulationResult as SimulationResult
+    from agentflow_eval.simulation import UserSimulator as UserSimulator
 
 _MODULES: dict[str, str] = {
     "adapters": "Session Target Turn adapt",
@@ -109,9 +119,9 @@ _MODULES: dict[str, str] = {
     "builder": "EvalSetBuilder",
     "collector": "ToolRecord TrajectoryCollector",
     "config": "DEFAULT_JUDGE_MODEL AgentOptions BaseCriterionConfig BudgetConfig ContainsKeywordsConfig CriteriaConfig "
-    "CriterionConfig EvalConfig ExactMatchConfig FactualAccuracyConfig HallucinationConfig LLMJudgeConfig MatchType "
-    "NodeOrderConfig ReporterConfig ResponseMatchConfig RougeMatchConfig Rubric RubricBasedConfig SafetyConfig "
-    "SimulationGoalsConfig ToolNameMatchConfig TrajectoryConfig UserSimulatorConfig",
+    "CriterionConfig EvalConfig ExactMatchConfig FactualAccuracyConfig HallucinationConfig JudgeControl "
+    "JudgeSettings LLMJudgeConfig MatchType NodeOrderConfig ReporterConfig ResponseMatchConfig RougeMatchConfig Rubric "
+    "RubricBasedConfig SafetyConfig SimulationGoalsConfig ToolNameMatchConfig TrajectoryConfig UserSimulatorConfig",
     "criteria": "CRITERIA BaseCriterion SyncCriterion",
     "criteria.budget": "BudgetCriterion",
     "criteria.contains_keywords": "ContainsKeywordsCriterion",
@@ -127,15 +137,19 @@ _MODULES: dict[str, str] = {
     "criteria.simulation_goals": "SimulationGoalsCriterion",
     "criteria.tool_name_match": "ToolNameMatchCriterion",
     "criteria.trajectory": "TrajectoryMatchCriterion",
-    "dataset": "EvalCase EvalSet Invocation MessageContent SessionInput StepType ToolCall TrajectoryStep",
+    "dataset": "ConversationScenario EvalCase EvalSet Invocation MessageContent SessionInput StepType ToolCall "
+    "TrajectoryStep",
     "errors": "AgentError AgentImportError AgentflowEvalError JudgeError LoadError LoadWarning MissingExtraError "
     "MissingFileError ReportError TargetError UsageError",
     "evaluator": "AgentEvaluator EvaluationRunner",
+    "judge": "Judge JudgeReply JudgeRequest",
+    "judge.providers": "provider_from_env",
     "presets": "EvalPresets",
     "reporters": "BaseReporter ConsoleReporter HTMLReporter JSONReporter JUnitXMLReporter ReporterManager "
     "ReporterOutput TemplateReporter print_report",
     "result": "CriterionResult CriterionStats ErrorKind EvalCaseResult EvalReport EvalSummary ExecutionResult "
     "NodeDetail NodeResponse Outcome TokenUsage TurnResult",
+    "simulation": "BatchSimulator SimulationResult UserSimulator",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -503,6 +503,59 @@ def report(file: str, kind: str, template: str | None, output: str | None, verbo
     return PASSED
 
 
+@commands.command()
+@click.argument("labels", metavar="LABELS")
+@click.option("--config", "config_path", required=True, metavar="FILE", help="Its judged criteria are calibrated.")
+@click.option("--json-output", metavar="FILE", help="Write the figures as JSON to this file too.")
+def calibrate(labels: str, config_path: str, json_output: str | None) -> int:
+    """Compare judges with people who labelled the same answers."""
+    import asyncio
+
+    from agentflow_eval._files import write_text
+    from agentflow_eval.config import EvalConfig
+    from agentflow_eval.criteria._judged import JudgedCriterion
+    from agentflow_eval.engine.calibration import Labels
+    from agentflow_eval.engine.calibration import calibrate as run_calibration
+    from agentflow_eval.evaluator import AgentEvaluator
+
+    loaded, config = Labels.from_file(labels), EvalConfig.from_file(config_path)
+    evaluator = AgentEvaluator(config=config.model_copy(update={"mock_mode": True}))
+    judged = [criterion for criterion in evaluator.criteria if isinstance(criterion, JudgedCriterion)]
+
+    async def go() -> list[Any]:
+        try:
+            return list(await run_calibration(judged, loaded))
+        finally:
+            await evaluator.judges.close()
+
+    calibrations = asyncio.run(go())
+    for calibration in calibrations:
+        click.echo("\n".join(_calibration_lines(calibration)))
+    if json_output is not None:
+        import json
+
+        write_text(json_output, json.dumps([c.model_dump(mode="json") for c in calibrations], indent=2) + "\n")
+    return FAILED if any(calibration.unjudged for calibration in calibrations) else PASSED
+
+
+def _calibration_lines(calibration: Any) -> Iterator[str]:
+    yield f"{calibration.criterion} by {calibration.judge_model}: {calibration.judged} examples judged"
+    if calibration.agreement is not None:
+        low, high = calibration.agreement_interval
+        yield f"  agreement with people  {calibration.agreement:.0%}  (95% interval {low:.0%} to {high:.0%})"
+    if calibration.kappa is not None:
+        low, high = calibration.kappa_interval
+        yield f"  Cohen's kappa          {calibration.kappa:.2f}  (95% interval {low:.2f} to {high:.2f})"
+    for name, rate in (("false passes", calibration.false_pass_rate), ("false fails", calibration.false_fail_rate)):
+        yield f"  {name:<21}  {'n/a' if rate is None else f'{rate:.0%}'}"
+    for confusion in calibration.confusions:
+        said = "good" if confusion.good else "bad"
+        why = f": {confusion.reasonings[0]}" if confusion.reasonings else ""
+        yield f"  differs on {confusion.id}: people say {said}, the judge gave {confusion.score:.2f}{why}"
+    for example, reason in calibration.unjudged.items():
+        yield f"  not judged: {example}: {reason}"
+
+
 def _saved_report(file: str) -> EvalReport:
     from agentflow_eval.engine.journal import read_journal
     from agentflow_eval.result import EvalReport

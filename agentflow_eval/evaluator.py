@@ -27,6 +27,7 @@ from agentflow_eval.criteria import BaseCriterion, build
 from agentflow_eval.dataset import EvalCase, EvalSet
 from agentflow_eval.engine import _loop
 from agentflow_eval.engine._contain import contained
+from agentflow_eval.engine._controls import distrusted
 from agentflow_eval.engine.case import Plan, run_case, unrun
 from agentflow_eval.engine.journal import Journal
 from agentflow_eval.engine.schedule import Progress, run_cases
@@ -147,10 +148,18 @@ class AgentEvaluator:
     async def evaluate_case(self, case: EvalCase) -> EvalCaseResult:
         """Runs and scores one case; no reporters."""
         try:
+            plan = await self._checked_plan()
             with contained(asyncio.get_running_loop()):
-                return await run_case(case, self._plan())
+                return await run_case(case, plan)
         finally:
             await self.judges.close()
+
+    async def _checked_plan(self) -> Plan:
+        """The plan, after the judges have answered the config's controls."""
+        plan = self._plan()
+        if self.config.judge_controls and not self.config.mock_mode:
+            plan.distrusted = await distrusted(self.criteria, self.config.judge_controls)
+        return plan
 
     def _plan(self) -> Plan:
         events = self.collector.capture_all_events if self.collector else False
@@ -277,7 +286,7 @@ class _Run:
 
     async def cases(self, concurrency: int, verbose: bool) -> None:
         """Runs the cases and notes each result on disk when reports are wanted there."""
-        plan = self.evaluator._plan()
+        plan = await self.evaluator._checked_plan()
         self.journal = self._journal()
 
         with self._shown(verbose) as shown:
