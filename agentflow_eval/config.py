@@ -479,6 +479,10 @@ class JudgeSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    function: NonEmptyText | None = Field(
+        None,
+        description="A judge of your own as module:attribute, an async function of the prompt; no provider is asked.",
+    )
     base_url: NonEmptyText | None = Field(
         None, description="Address of an OpenAI-compatible API. Left out: the model's name and the environment decide."
     )

@@ -228,6 +228,8 @@ class AgentEvaluator:
 
 def _judges(config: EvalConfig, judge: Judge | Callable[[Any], Awaitable[Any]] | None) -> Judges:
     settings = config.judge
+    if judge is None and settings.function is not None:
+        judge = import_agent(settings.function)
     given = None if judge is None else as_judge(judge)
 
     def resolve(model: str) -> Judge:
