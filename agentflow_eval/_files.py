@@ -439,6 +439,12 @@ def model_line(model: BaseModel) -> str:
     return _dumped(model, indent=None, exclude_unset=False)
 
 
+def digest(model: BaseModel) -> str:
+    """SHA-256 of what the model says, the first 16 hex digits; generated ids and untouched defaults do not count."""
+    text = _dumped(model, indent=None, exclude_unset=True)
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
 def _dumped(model: BaseModel, indent: int | None, exclude_unset: bool) -> str:
     try:
         return model.model_dump_json(indent=indent, exclude_unset=exclude_unset)

@@ -22,12 +22,14 @@ from agentflow_eval.result import (
     TokenUsage,
     TurnResult,
     maker,
+    shape,
 )
 
 CURRENT: ContextVar[TrajectoryCollector | None] = ContextVar("agentflow_eval_collector", default=None)
 """The collector of the case that the running task (or ``to_thread`` worker) belongs to."""
 
 _put = object.__setattr__
+_said = shape("role", "content")
 _make_call = maker(ToolCall)
 _make_step = maker(TrajectoryStep)
 _make_turn = maker(TurnResult)
@@ -296,7 +298,7 @@ class TrajectoryCollector:
 
     def begin_turn(self, user_input: str) -> None:
         """Starts the record of a turn."""
-        self.messages.append({"role": "user", "content": user_input})
+        self.messages.append(_said("user", user_input))
         self._turns.append(_TurnMark(self, user_input))
         self._open = {}
 
@@ -308,7 +310,7 @@ class TrajectoryCollector:
         turn.duration = time.perf_counter() - turn.started
         turn.end(self)
         if turn.answer is not None and self._last_assistant_text() != turn.answer:
-            self.messages.append({"role": "assistant", "content": turn.answer})
+            self.messages.append(_said("assistant", turn.answer))
 
     def _last_assistant_text(self) -> str | None:
         last = self.messages[-1] if self.messages else {}

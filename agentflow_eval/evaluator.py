@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import platform
 import random
 import sys
@@ -18,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agentflow_eval._files import model_line, safe_name
+from agentflow_eval._files import digest, safe_name
 from agentflow_eval.adapters import Target, adapt
 from agentflow_eval.adapters._load import import_agent
 from agentflow_eval.collector import TrajectoryCollector
@@ -336,8 +335,8 @@ class _Run:
             self.config.model_dump(mode="json"),
             eval_set_file=self.source,
             run_id=self.run_id,
-            config_hash=_hash(model_line(self.config)),
-            eval_set_hash=_hash(model_line(self.eval_set)),
+            config_hash=digest(self.config),
+            eval_set_hash=digest(self.eval_set),
             versions=_versions(),
             started_at=self.started_at.isoformat(timespec="seconds"),
             finished_at=finished.isoformat(timespec="seconds"),
@@ -379,10 +378,6 @@ class _Run:
             if output is not None and output.json_path is not None:
                 self.journal.remove()
         return output
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def _versions() -> dict[str, str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from agentflow_eval.config import ContainsKeywordsConfig
 from agentflow_eval.criteria._base import NO_RESPONSE, NothingToJudgeError, SlotCriterion, View, notes
 from agentflow_eval.criteria._text import folded, stands_alone, tokens, words_around
-from agentflow_eval.result import EMPTY_LIST, CriterionResult, TurnResult
+from agentflow_eval.result import EMPTY_LIST, CriterionResult, TurnResult, shape
 
 _TEXT_SHOWN = 500
+_details = shape("keywords", "found", "missing")
 _MARKS = re.compile(r"[^\w\s]")
 """What words are cut at: a keyword such as C++ needs its marks too."""
 
@@ -39,11 +39,7 @@ class ContainsKeywordsCriterion(SlotCriterion[ContainsKeywordsConfig]):
             EMPTY_LIST if len(found) == len(wanted) else [word for word, text in wanted if (word, text) not in found]
         )
         present = [search[0] for search in forbidden if _hit(search, config.match)]
-        details: dict[str, Any] = {
-            "keywords": keywords,
-            "found": keywords if not missing else [keyword for keyword, _ in found],
-            "missing": missing,
-        }
+        details = _details(keywords, [keyword for keyword, _ in found] if missing else keywords, missing)
         details = notes(details, _remarks(view, config, found))
         if present:
             details["forbidden_found"] = present

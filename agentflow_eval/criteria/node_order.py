@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from agentflow_eval.config import MatchType, NodeOrderConfig
 from agentflow_eval.criteria._base import NothingToJudgeError, SlotCriterion, View
 from agentflow_eval.criteria._sequence import SequenceMatch, match_sequence
 from agentflow_eval.errors import did_you_mean
-from agentflow_eval.result import CriterionResult
+from agentflow_eval.result import CriterionResult, shape
+
+_details = shape("expected_node_order", "actual_node_order", "match_type")
 
 
 class NodeOrderMatchCriterion(SlotCriterion[NodeOrderConfig]):
@@ -31,11 +31,7 @@ class NodeOrderMatchCriterion(SlotCriterion[NodeOrderConfig]):
         if not nested and any("/" in name for name in actual):
             actual = [name for name in actual if "/" not in name]
         match = match_sequence(expected, actual, config.match_type, str.__eq__)
-        details: dict[str, Any] = {
-            "expected_node_order": expected,
-            "actual_node_order": actual,
-            "match_type": config.match_type.value,
-        }
+        details = _details(expected, actual, config.match_type.value)
         reason = None if match.score == 1.0 else _reason(expected, actual, match, config)
         return self.scored(match.score, config, details, reason)
 

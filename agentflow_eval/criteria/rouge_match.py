@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 from agentflow_eval.config import RougeMatchConfig
 from agentflow_eval.criteria._base import NO_RESPONSE, CannotJudgeError, SlotCriterion, View, notes
 from agentflow_eval.criteria._text import tokens
-from agentflow_eval.result import CriterionResult
+from agentflow_eval.result import CriterionResult, shape
 
 _TEXT_SHOWN = 500
 _WORDS_SHOWN = 10
+_details = shape("precision", "recall", "f1")
 
 
 class RougeMatchCriterion(SlotCriterion[RougeMatchConfig]):
@@ -35,7 +35,7 @@ class RougeMatchCriterion(SlotCriterion[RougeMatchConfig]):
         if not wanted:
             raise CannotJudgeError(f"the expected answer {expected!r} has no word to compare; use exact_match for it")
         precision, recall, f1 = rouge(wanted, got, config.variant)
-        details: dict[str, Any] = {"precision": precision, "recall": recall, "f1": f1}
+        details = _details(precision, recall, f1)
         if others:
             details = notes(details, [f"turns {_listed(others)} expect answers too; scope turn would score them"])
         passed = f1 >= config.threshold

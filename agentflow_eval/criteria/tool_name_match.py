@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from agentflow_eval.config import MatchType, ToolNameMatchConfig
 from agentflow_eval.criteria._base import NothingToJudgeError, SlotCriterion, View
 from agentflow_eval.criteria._sequence import match_sequence
 from agentflow_eval.errors import did_you_mean
-from agentflow_eval.result import CriterionResult
+from agentflow_eval.result import CriterionResult, shape
+
+_details = shape("expected_names", "actual_names")
 
 
 class ToolNameMatchCriterion(SlotCriterion[ToolNameMatchConfig]):
@@ -27,7 +27,7 @@ class ToolNameMatchCriterion(SlotCriterion[ToolNameMatchConfig]):
             raise NothingToJudgeError("no expected_tool_trajectory is stated")
         view.check_events()
         expected, actual = view.expected_tool_names, view.tool_names
-        details: dict[str, Any] = {"expected_names": expected, "actual_names": actual}
+        details = _details(expected, actual)
         used = [name for name in dict.fromkeys(actual) if name in config.forbidden]
         if used:
             return self.scored(0.0, config, details, f"forbidden tool called: {', '.join(used)}")

@@ -12,9 +12,10 @@ from agentflow_eval.criteria._base import NothingToJudgeError, SlotCriterion, Vi
 from agentflow_eval.criteria._sequence import SequenceMatch, match_sequence
 from agentflow_eval.dataset import ToolCall
 from agentflow_eval.errors import did_you_mean
-from agentflow_eval.result import CriterionResult
+from agentflow_eval.result import CriterionResult, shape
 
 _REASONS_SHOWN = 5
+_details = shape("expected_trajectory", "actual_trajectory", "match_type", "check_args")
 
 
 class TrajectoryMatchCriterion(SlotCriterion[TrajectoryConfig]):
@@ -32,12 +33,8 @@ class TrajectoryMatchCriterion(SlotCriterion[TrajectoryConfig]):
         names_only = config.effective_args_mode == "ignore" and not config.require_success
         equal = _same_name if names_only else partial(_equal, config)
         match = match_sequence(expected, actual, config.match_type, equal)
-        details: dict[str, Any] = {
-            "expected_trajectory": view.expected_tool_names,
-            "actual_trajectory": view.tool_names,
-            "match_type": config.match_type.value,
-            "check_args": config.effective_args_mode != "ignore",
-        }
+        checks_args = config.effective_args_mode != "ignore"
+        details = _details(view.expected_tool_names, view.tool_names, config.match_type.value, checks_args)
         remarks = _remarks(expected, actual, match, config)
         reason = None if match.score == 1.0 else _reason(expected, actual, match, config)
         return self.scored(match.score, config, notes(details, remarks), reason)
