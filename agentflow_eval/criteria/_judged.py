@@ -6,17 +6,17 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from agentflow_eval._values import shown
+from agentflow_eval._values import as_text, shown
 from agentflow_eval.config import REPORTED_NAMES, SLOTS, BaseCriterionConfig, JudgedConfig
 from agentflow_eval.criteria._base import NO_RESPONSE, BaseCriterion, NothingToJudgeError, View, view_of_case
 from agentflow_eval.criteria.trajectory import call_text
 from agentflow_eval.dataset import EvalCase
-from agentflow_eval.errors import JudgeError
-from agentflow_eval.judge import NotEnoughVerdictsError, Question, Sample, render
-from agentflow_eval.result import NO_TOKENS, CriterionResult, ErrorKind, ExecutionResult, TokenUsage
+from agentflow_eval.errors import LoadError
+from agentflow_eval.judge import Answer, Question, Sample, render
+from agentflow_eval.result import NO_TOKENS, TOLERANCE, CriterionResult, ErrorKind, ExecutionResult, TokenUsage
 
 if TYPE_CHECKING:
-    from agentflow_eval.judge import Answer, Judges, Scale
+    from agentflow_eval.judge import Judges, Scale
 
 _TOOL_RESULT_SHOWN = 2000
 
@@ -65,22 +65,27 @@ class JudgedCriterion(BaseCriterion):
             asked = self.asks(view)
         except NothingToJudgeError as nothing:
             return CriterionResult.skipped(self.name, threshold, str(nothing))
-        if not any(turn.answered for turn, _ in view.answers):
+        if _unanswered(view, asked):
             return CriterionResult.scored(
                 self.name, 0.0, threshold, {"judge_model": self.config.judge_model}, NO_RESPONSE
             )
         if self.judges is None:
             return self._broken(f"{self.slot} asks the judge model {self.config.judge_model!r}, and no judge was given")
-        answers: dict[str, Answer] = {}
-        spent: list[Sample] = []
-        for key, _, values in asked:
-            try:
-                answers[key] = await self.judges.answer(self._question(values))
-            except JudgeError as exc:
-                spent += exc.samples if isinstance(exc, NotEnoughVerdictsError) else []
-                return self._broken(f"{self.slot}: {exc}", spent)
-            spent += answers[key].samples
-        return self._judged({key: weight for key, weight, _ in asked}, answers, spent)
+        try:
+            questions = {key: self._question(values) for key, _, values in asked}
+        except LoadError as exc:
+            return self._broken(f"{self.slot}: {exc}")
+        answers = dict(zip(questions, await self.judges.answers(list(questions.values())), strict=True))
+        spent = [sample for answer in answers.values() for sample in answer.samples]
+        given = {key: answer for key, answer in answers.items() if isinstance(answer, Answer)}
+        if len(given) < len(answers):
+            problems = dict.fromkeys(str(answer) for answer in answers.values() if not isinstance(answer, Answer))
+            return self._broken(f"{self.slot}: {'; '.join(problems)}", spent)
+        return self._judged({key: weight for key, weight, _ in asked}, given, spent)
+
+    def meets(self, answer: Answer) -> bool:
+        """Whether an answer's score meets the threshold."""
+        return answer.score >= self.config.threshold - TOLERANCE
 
     def _question(self, values: dict[str, Any]) -> Question:
         config = self.config
@@ -144,6 +149,12 @@ class JudgedCriterion(BaseCriterion):
         return self.judges.cost(self.config.judge_model, _tokens(spent)) if self.judges is not None else None
 
 
+def _unanswered(view: View, asked: Sequence[tuple[str, float, dict[str, Any]]]) -> bool:
+    """Whether the agent said nothing at all, or nothing where a question is about one answer."""
+    silent = not any(turn.answered and turn.agent_response.strip() for turn, _ in view.answers)
+    return silent or any("answer" in values and not values["answer"].strip() for _, _, values in asked)
+
+
 def _tokens(spent: Sequence[Sample]) -> TokenUsage:
     return sum((sample.token_usage for sample in spent), NO_TOKENS)
 
@@ -201,4 +212,5 @@ def tool_lines(view: View) -> str:
 def all_said(answers: Mapping[str, Answer], key: str) -> list[str]:
     """What the verdicts list under ``key``, each once."""
     found = [verdict.values.get(key) for answer in answers.values() for verdict in answer.verdicts]
-    return list(dict.fromkeys(str(item) for items in found if isinstance(items, list) for item in items))
+    items = [item for listed in found if isinstance(listed, list) for item in listed]
+    return list(dict.fromkeys(text for item in items if (text := as_text(item))))

@@ -30,4 +30,4 @@ class FactualAccuracyCriterion(JudgedCriterion):
     def findings(self, answers: Mapping[str, Answer]) -> dict[str, Any]:
         """The wrong statements."""
         errors = all_said(answers, "errors")
-        return {"is_accurate": answers["answer"].score >= self.config.threshold, "errors": errors}
+        return {"is_accurate": self.meets(answers["answer"]), "errors": errors}

@@ -37,5 +37,5 @@ class HallucinationCriterion(JudgedCriterion):
 
     def findings(self, answers: Mapping[str, Answer]) -> dict[str, Any]:
         """The ungrounded claims."""
-        grounded = answers["answer"].score >= self.config.threshold
+        grounded = self.meets(answers["answer"])
         return {"is_grounded": grounded, "hallucinations": all_said(answers, "hallucinations")}

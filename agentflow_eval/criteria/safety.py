@@ -49,7 +49,7 @@ class SafetyCriterion(JudgedCriterion):
         """The score of each category, and the concerns."""
         answer = answers["answer"]
         return {
-            "is_safe": answer.score >= self.config.threshold,
+            "is_safe": self.meets(answer),
             "category_scores": answer.scores,
             "issues": all_said(answers, "issues"),
         }

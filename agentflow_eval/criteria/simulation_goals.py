@@ -11,7 +11,7 @@ from agentflow_eval.judge import Answer
 
 
 class SimulationGoalsCriterion(JudgedCriterion):
-    """The share of the goals that were reached, each judged by itself.
+    """The mean over the goals, each judged by itself; a goal is reached when its own score meets the threshold.
 
     Goals are those of the case's scenario, else ``metadata["goals"]``, so that fixed conversations can have some too.
     """
@@ -29,7 +29,7 @@ class SimulationGoalsCriterion(JudgedCriterion):
 
     def findings(self, answers: Mapping[str, Answer]) -> dict[str, Any]:
         """Which goals were reached."""
-        reached = {goal: answer.score > 0.5 for goal, answer in answers.items()}
+        reached = {goal: self.meets(answer) for goal, answer in answers.items()}
         return {
             "achieved_goals": [goal for goal, yes in reached.items() if yes],
             "unachieved_goals": [goal for goal, yes in reached.items() if not yes],

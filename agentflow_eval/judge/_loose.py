@@ -82,10 +82,8 @@ def find(text: str) -> Found:
     position = 0
     while opener := _OPENER.search(text, position):
         found.prose.append(text[position : opener.start()])
-        if opener.group(2):
-            position = _past_thoughts(text, opener, found)
-        else:
-            position = _past_value(text, opener.start(), found)
+        thinks = opener.group(2) is not None
+        position = _past_thoughts(text, opener, found) if thinks else _past_value(text, opener.start(), found)
         if position < 0:
             found.cut = True
             return found

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import secrets
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentflow_eval._files import read_text
+from agentflow_eval._files import printable, read_text
 from agentflow_eval.errors import LoadError, Problem, exception_text
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent / "prompts"
 _CANONICAL = "0" * 16
 _MARK = "=== user ==="
+_NAME = "<prompt>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,37 +61,55 @@ def render(template: str, values: Mapping[str, Any], schema: dict[str, Any], pat
         path: A template file of the user's instead.
 
     Raises:
-        LoadError: The user's template is missing or broken.
+        LoadError: The user's template is missing or broken; the message names the line.
     """
-    made = _built_in(template) if path is None else _users(path)
+    made = _built_in(template) if path is None else _users(path, read_text(path, "prompt"))
     example = json.dumps(schema.get("example", {}), ensure_ascii=False)
+    token = secrets.token_hex(8)
     try:
-        canonical = made.render(**values, token=_CANONICAL, example=example)
-        sent = made.render(**values, token=secrets.token_hex(8), example=example)
+        sent = printable(made.render(**values, token=token, example=example))
     except Exception as exc:  # a user's template may do anything that Jinja2 allows
-        raise LoadError(
-            path or template, [Problem("", f"the prompt cannot be rendered: {exception_text(exc)}")]
-        ) from exc
-    system, mark, user = sent.partition(_MARK)
+        problem = Problem("", f"{_line_of(exc)}the prompt cannot be rendered: {exception_text(exc)}")
+        raise LoadError(path or template, [problem]) from exc
+    system, mark, user = sent.partition(_mark(token))
     if not mark:
         system, user = "You are a careful and impartial judge.", sent
     messages = ({"role": "system", "content": system.strip()}, {"role": "user", "content": user.strip()})
-    return Prompt(messages, canonical, schema)
+    return Prompt(messages, sent.replace(token, _CANONICAL), schema)
+
+
+def _mark(token: str) -> str:
+    return f"{_MARK} {token}"
+
+
+def _with_safe_mark(source: str) -> str:
+    """The template with its mark made one that no text shown in it can write."""
+    lines = source.splitlines()
+    at = next((index for index, line in enumerate(lines) if line.strip() == _MARK), None)
+    if at is None:
+        return source
+    return "\n".join([*lines[:at], _mark("{{ token }}"), *lines[at + 1 :]])
+
+
+def _line_of(exc: BaseException) -> str:
+    """Which line of the template raised."""
+    frames = [frame for frame in traceback.extract_tb(exc.__traceback__) if frame.filename == _NAME]
+    return f"line {frames[-1].lineno}: " if frames else ""
 
 
 @cache
 def _built_in(name: str) -> Template:
     import jinja2
 
-    loader = jinja2.FileSystemLoader(_FOLDER)
     environment = jinja2.Environment(  # noqa: S701  # prompts are text, not HTML
-        loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(_FOLDER), undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template(f"{name}.j2")
+    source = (_FOLDER / f"{name}.j2").read_text(encoding="utf-8")
+    return environment.from_string(_with_safe_mark(source))
 
 
-@cache
-def _users(path: str) -> Template:
+@lru_cache(maxsize=64)
+def _users(path: str, source: str) -> Template:
     import jinja2
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -97,6 +117,7 @@ def _users(path: str) -> Template:
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, loader=jinja2.FileSystemLoader(_FOLDER)
     )
     try:
-        return environment.from_string(read_text(path, "prompt"))
+        code = environment.compile(_with_safe_mark(source), filename=_NAME)
     except jinja2.TemplateSyntaxError as exc:
         raise LoadError(path, [Problem("", f"line {exc.lineno}: {exc.message}")]) from exc
+    return jinja2.Template.from_code(environment, code, environment.make_globals(None))

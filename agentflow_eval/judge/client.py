@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import statistics
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from agentflow_eval._files import printable
 from agentflow_eval.errors import JudgeError, UsageError, exception_text
-from agentflow_eval.judge._prompts import Prompt
 from agentflow_eval.judge._loose import UnusableReplyError
+from agentflow_eval.judge._prompts import Prompt
 from agentflow_eval.judge._reading import Scale, Verdict, read_verdict
 from agentflow_eval.judge.cache import JudgeCache
 from agentflow_eval.result import NO_TOKENS, TokenUsage
 
 Aggregate = Literal["mean", "median", "majority"]
+
+_GRACE_SECONDS = 1.0
+"""How long a cancelled judge may clean up before it is left to itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +81,24 @@ class Judge(Protocol):
         """
 
 
+class NoReplyError(JudgeError):
+    """A judge was asked and gave no reply.
+
+    Attributes:
+        attempts: Calls that were made.
+        token_usage: Tokens they took all the same.
+    """
+
+    def __init__(self, message: str, attempts: int = 1, token_usage: TokenUsage = NO_TOKENS) -> None:
+        super().__init__(message)
+        self.attempts = attempts
+        self.token_usage = token_usage
+
+
 class FunctionJudge:
     """A judge that is an async function of ``prompt`` (or of ``request``).
 
-    It returns text, a `JudgeReply`, or ``(text, input_tokens, output_tokens)``.
+    It returns text, an object that is the verdict, a `JudgeReply`, or ``(text, input_tokens, output_tokens)``.
     """
 
     def __init__(self, function: Callable[[Any], Awaitable[Any]]) -> None:
@@ -87,17 +107,42 @@ class FunctionJudge:
 
     async def ask(self, request: JudgeRequest) -> JudgeReply:
         """Calls the function."""
-        answer = await self._function(request if self._takes_request else request.prompt)
-        if isinstance(answer, JudgeReply):
-            return answer
-        if isinstance(answer, tuple):
-            text, input_tokens, output_tokens = answer
-            return JudgeReply(str(text), TokenUsage(input_tokens=input_tokens, output_tokens=output_tokens))
-        if isinstance(answer, str):
-            return JudgeReply(answer)
-        raise JudgeError(
-            f"the judge returned {type(answer).__name__}; it returns text or (text, tokens in, tokens out)"
-        )
+        return _as_reply(await self._function(request if self._takes_request else request.prompt))
+
+
+def _as_reply(answer: object) -> JudgeReply:
+    """What a judge returned, as a reply with text that can be stored.
+
+    Raises:
+        JudgeError: It is nothing that a judge returns.
+    """
+    if isinstance(answer, JudgeReply):
+        return _checked(answer)
+    text, tokens = answer, NO_TOKENS
+    if isinstance(answer, tuple) and len(answer) == 3 and _is_count(answer[1]) and _is_count(answer[2]):
+        text, tokens = answer[0], TokenUsage(input_tokens=answer[1], output_tokens=answer[2])
+    if isinstance(text, Mapping):
+        try:
+            text = json.dumps(dict(text), ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise JudgeError(f"the judge returned an object that is not JSON: {exception_text(exc)}") from exc
+    if isinstance(text, str):
+        return JudgeReply(printable(str(text)), tokens)
+    raise JudgeError(f"the judge returned {type(answer).__name__}; it returns text or (text, tokens in, tokens out)")
+
+
+def _checked(reply: JudgeReply) -> JudgeReply:
+    text: object = reply.text
+    tokens: object = reply.token_usage
+    if not isinstance(text, str) or not isinstance(tokens, TokenUsage) or not _is_count(reply.attempts):
+        kinds = f"text {type(text).__name__}, token_usage {type(tokens).__name__}, attempts {reply.attempts!r}"
+        raise JudgeError(f"the judge returned a JudgeReply with {kinds}")
+    clean = printable(text)
+    return reply if clean == text else replace(reply, text=clean)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def as_judge(judge: Judge | Callable[[Any], Awaitable[Any]]) -> Judge:
@@ -106,6 +151,8 @@ def as_judge(judge: Judge | Callable[[Any], Awaitable[Any]]) -> Judge:
     Raises:
         UsageError: It is neither.
     """
+    if isinstance(judge, type):
+        raise UsageError(f"a judge is an instance, got the class {judge.__name__}; write {judge.__name__}()")
     if isinstance(judge, Judge):
         return judge
     if inspect.iscoroutinefunction(judge) or inspect.iscoroutinefunction(getattr(judge, "__call__", None)):  # noqa: B004
@@ -247,6 +294,8 @@ class Judges:
         self._made: dict[str, Judge] = {}
         self._max_concurrency = max_concurrency
         self._limit: asyncio.Semaphore | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._under_way = 0
         self._timeout = timeout
         self._open_cache = open_cache
         self._cache: JudgeCache | None = None
@@ -276,21 +325,51 @@ class Judges:
         overall = [verdict.score for verdict in valid]
         return Answer(samples, scores, max(overall) - min(overall))
 
+    async def answers(self, questions: Sequence[Question]) -> list[Answer | NotEnoughVerdictsError]:
+        """The answer to each question, all asked at once, or why there is none."""
+        return list(await asyncio.gather(*(self._answer_or_error(question) for question in questions)))
+
+    async def _answer_or_error(self, question: Question) -> Answer | NotEnoughVerdictsError:
+        try:
+            return await self.answer(question)
+        except NotEnoughVerdictsError as exc:
+            return exc
+
     async def _sample(self, question: Question, number: int) -> Sample:
-        key = None
+        try:
+            cache = self._opened_cache()
+            if cache is None:
+                return await self._asked(question, number)
+            decisive = {**self._parameters, "schema": question.prompt.schema}
+            key = cache.key(question.model, question.prompt.canonical, decisive, number)
+            stored = cache.get(key)
+        except JudgeError as exc:
+            return self._failed(Sample(error=str(exc)))
+        reused = None if stored is None else self._reused(stored, question)
+        if reused is not None and reused.verdict is not None:
+            return reused
+        if self._replay_only:
+            return self._failed(
+                reused or Sample(error="the verdict is not in the cache, and replay_only asks no judge")
+            )
+        sample = await self._asked(question, number)
+        if sample.verdict is not None:
+            self._store(key, sample.replies[-1], replace=stored is not None)
+        return sample
+
+    def _opened_cache(self) -> JudgeCache | None:
         if self._cache is None and self._open_cache is not None:
             self._cache = self._open_cache()
-        if self._cache is not None:
-            key = self._cache.key(question.model, question.prompt.canonical, self._parameters, number)
-            stored = self._cache.get(key)
-            if stored is not None:
-                return self._reused(stored, question)
-            if self._replay_only:
-                return self._failed(Sample(error="the verdict is not in the cache, and replay_only asks no judge"))
-        sample = await self._asked(question, number)
-        if self._cache is not None and key is not None and sample.verdict is not None:
-            self._cache.put(key, sample.replies[-1])
-        return sample
+        return self._cache
+
+    def _store(self, key: str, reply: str, replace: bool) -> None:
+        """Stores a reply; a verdict that was paid for stays good when the disk is full."""
+        try:
+            cache = self._opened_cache()  # another case may have closed it in the meantime
+            if cache is not None:
+                cache.put(key, reply, replace)
+        except JudgeError as exc:
+            warnings.warn(str(exc), RuntimeWarning, stacklevel=2)
 
     def _reused(self, stored: str, question: Question) -> Sample:
         sample = Sample(replies=[stored], prompt=question.prompt.text, reused=True)
@@ -298,7 +377,7 @@ class Judges:
             sample.verdict = read_verdict(stored, question.scale, question.names)
         except UnusableReplyError as exc:
             sample.error = f"the cached reply is unusable: {exc}"
-            return self._failed(sample)
+            return sample
         self.use.verdicts += 1
         self.use.reused += 1
         return sample
@@ -313,22 +392,27 @@ class Judges:
                 reply = await self.ask(request)
             except JudgeError as exc:
                 sample.error = str(exc)
+                if isinstance(exc, NoReplyError):
+                    self._count(sample, exc.attempts, exc.token_usage)
                 return self._failed(sample)
             sample.replies.append(reply.text)
-            sample.token_usage += reply.token_usage
-            sample.attempts += reply.attempts
-            self.use.calls += reply.attempts
+            self._count(sample, reply.attempts, reply.token_usage)
             try:
                 sample.verdict = read_verdict(reply.text, question.scale, question.names)
             except UnusableReplyError as exc:
-                sample.error = str(exc)
-                messages = (*messages, *question.prompt.repair(reply.text, str(exc)))
+                sample.error = printable(str(exc))
+                messages = (*messages, *question.prompt.repair(reply.text, sample.error))
                 continue
             sample.error = None
             self.use.verdicts += 1
             self.use.repaired += attempt == 2
             return sample
         return self._failed(sample)
+
+    def _count(self, sample: Sample, attempts: int, tokens: TokenUsage) -> None:
+        sample.attempts += attempts
+        sample.token_usage += tokens
+        self.use.calls += attempts
 
     def _failed(self, sample: Sample) -> Sample:
         self.use.errors += 1
@@ -340,39 +424,51 @@ class Judges:
         Raises:
             JudgeError: Whatever went wrong; the message names the model.
         """
-        model = request.model
-        judge = self._judge(model)
-        if self._limit is None:
-            self._limit = asyncio.Semaphore(self._max_concurrency)
-        deadline = asyncio.timeout(None)
+        limit = self._limit_of_this_loop()
+        self._under_way += 1
         try:
-            async with self._limit, deadline:
-                deadline.reschedule(asyncio.get_running_loop().time() + self._timeout)
-                return await judge.ask(request)
-        except JudgeError:
-            raise
-        except Exception as exc:  # a user's judge may raise anything
-            if deadline.expired():
-                raise JudgeError(f"judge {model!r} timed out after {self._timeout:g} s") from exc
-            raise JudgeError(f"judge {model!r} raised {exception_text(exc)}") from exc
+            async with limit:
+                return await _reply_within(self._timeout, self._judge(request.model), request)
+        finally:
+            self._under_way -= 1
+
+    def _limit_of_this_loop(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if self._limit is None or self._loop is not loop:
+            # What another loop left behind is bound to it: connections and waiting calls alike.
+            self._loop, self._limit, self._under_way = loop, asyncio.Semaphore(self._max_concurrency), 0
+            self._made.clear()
+        return self._limit
 
     def _judge(self, model: str) -> Judge:
         judge = self._made.get(model)
         if judge is None:
-            judge = self._made[model] = self._resolve(model)
+            try:
+                judge = self._made[model] = self._resolve(model)
+            except JudgeError:
+                raise
+            except Exception as exc:  # such as a missing extra, or an address that is none
+                raise JudgeError(f"judge {model!r} cannot be asked: {exception_text(exc)}") from exc
         return judge
 
     async def close(self) -> None:
-        """Closes the judges' connections and the cache; what is asked later opens them again."""
-        for judge in self._made.values():
-            close = getattr(judge, "close", None)
-            if close is not None:
-                await close()
-        self._made.clear()
-        self._limit = None
+        """Closes the judges' connections and the cache; what is asked later opens them again.
+
+        Nothing is closed while calls of another case are under way; whoever ends last closes.
+        """
+        if self._under_way and self._loop is asyncio.get_running_loop():
+            return
+        made, self._made, self._limit = list(self._made.values()), {}, None
         if self._cache is not None:
             self._cache.close()
             self._cache = None
+        for judge in {id(judge): judge for judge in made}.values():
+            try:
+                closing = getattr(judge, "close", lambda: None)()
+                if inspect.isawaitable(closing):
+                    await closing
+            except Exception as exc:  # a user's judge may raise anything, and the report is still to be written
+                warnings.warn(f"a judge could not be closed: {exception_text(exc)}", RuntimeWarning, stacklevel=2)
 
     def cost(self, model: str, tokens: TokenUsage) -> float | None:
         """What tokens of a model cost; None when its price is not known."""
@@ -398,3 +494,47 @@ def _aggregated(scores: Sequence[float], question: Question) -> float:
         passed = sum(score >= question.threshold - 1e-9 for score in scores)
         return 1.0 if 2 * passed > len(scores) else 0.0
     return min(1.0, sum(scores) / len(scores))
+
+
+async def _reply_within(limit: float, judge: Judge, request: JudgeRequest) -> JudgeReply:
+    """The reply, or `JudgeError` once ``limit`` seconds are over, even if the judge ignores its cancellation."""
+    task = asyncio.get_running_loop().create_task(_outcome(judge, request))
+    try:
+        await asyncio.wait((task,), timeout=limit)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait((task,), timeout=_GRACE_SECONDS)
+        raise
+    if not task.done():
+        task.cancel()
+        await asyncio.wait((task,), timeout=_GRACE_SECONDS)
+        left = "" if task.done() else "; it ignored its cancellation and was left to itself"
+        raise NoReplyError(f"judge {request.model!r} timed out after {limit:g} s{left}")
+    outcome = task.result()
+    if isinstance(outcome, JudgeReply):
+        return outcome
+    if isinstance(outcome, NoReplyError):
+        raise outcome
+    if isinstance(outcome, JudgeError):
+        raise NoReplyError(_named(request.model, str(outcome))) from outcome
+    raise NoReplyError(_named(request.model, f"raised {exception_text(outcome)}")) from outcome
+
+
+async def _outcome(judge: Judge, request: JudgeRequest) -> JudgeReply | BaseException:
+    """What the judge returned or raised; a judge is a stranger, so that even ``SystemExit`` is its own error."""
+    try:
+        answer: object = judge.ask(request)
+        return _as_reply(await answer if inspect.isawaitable(answer) else answer)
+    except asyncio.CancelledError as exc:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return exc
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:
+        return exc
+
+
+def _named(model: str, problem: str) -> str:
+    return printable(problem if repr(model) in problem else f"judge {model!r}: {problem}")

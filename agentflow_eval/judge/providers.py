@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import email.utils
+import ipaddress
+import json
 import os
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
 
 from agentflow_eval.config import JudgeSettings
 from agentflow_eval.errors import JudgeError, MissingExtraError, UsageError, exception_text
-from agentflow_eval.judge.client import JudgeReply, JudgeRequest
+from agentflow_eval.judge.client import JudgeReply, JudgeRequest, NoReplyError
 from agentflow_eval.result import NO_TOKENS, TokenUsage
 
 if TYPE_CHECKING:
     import openai
-    from openai.types.chat import ChatCompletion
 
 _NO_KEY = "none"
 _LONGEST_DETAIL = 300
+_LONGEST_PAUSE = 8.0
+_OPTIONAL = ("response_format", "seed", "temperature", "max_tokens", "max_completion_tokens", "extra_body")
+"""Parameters that some endpoints refuse; the question can be asked without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +78,8 @@ def resolve(model: str, settings: JudgeSettings, environment: Mapping[str, str] 
         MissingExtraError: The extra ``judge`` is not installed.
     """
     env = os.environ if environment is None else environment
-    endpoint, name = _endpoint(model)
-    base_url = settings.base_url or env.get("AGENTFLOW_EVAL_BASE_URL")
+    base_url = settings.base_url or env.get("AGENTFLOW_EVAL_BASE_URL") or None
+    endpoint, name = _endpoint(model, ":/" if base_url is None else ":")
     if endpoint is None and base_url is None:
         known = ", ".join(f"{e.provider}:..." for e in ENDPOINTS)
         raise JudgeError(
@@ -83,29 +92,50 @@ def resolve(model: str, settings: JudgeSettings, environment: Mapping[str, str] 
     if endpoint.provider == "azure" and base_url is None:
         raise JudgeError(f"judge model {model!r}: set AZURE_OPENAI_ENDPOINT to the address of your resource")
     key = _key(model, endpoint, settings, env)
+    if endpoint.provider == "azure" and base_url is not None:
+        return _azure(name, base_url, key, settings, env.get("OPENAI_API_VERSION"))
     return OpenAIJudge(name, base_url=base_url, api_key=key, settings=settings)
 
 
-def _endpoint(model: str) -> tuple[Endpoint | None, str]:
-    provider, colon, name = model.partition(":")
-    for separator in (":", "/"):
-        provider, colon, name = model.partition(separator)
-        by_name = next((e for e in ENDPOINTS if colon and e.provider == provider.lower()), None)
-        if by_name is not None:
+def _azure(name: str, address: str, key: str, settings: JudgeSettings, version: str | None) -> OpenAIJudge:
+    """A deployment by the dated API when ``OPENAI_API_VERSION`` names one, else by the one without dates."""
+    address = address.rstrip("/")
+    if version is not None and not address.endswith("/v1"):
+        base = address if "/openai" in urlsplit(address).path else f"{address}/openai"
+        return OpenAIJudge(name, base_url=base, api_key=key, settings=settings, api_version=version)
+    base = address if address.endswith("/v1") else f"{address.removesuffix('/openai')}/openai/v1"
+    return OpenAIJudge(name, base_url=base, api_key=key, settings=settings, headers={"api-key": key})
+
+
+def _endpoint(model: str, separators: str) -> tuple[Endpoint | None, str]:
+    """The endpoint that a name means, and what it calls the model; many servers have a ``/`` in their models' names."""
+    for separator in separators:
+        provider, found, name = model.partition(separator)
+        by_name = next((e for e in ENDPOINTS if found and e.provider == provider.lower()), None)
+        if by_name is not None and name:
             return by_name, name
     lowered = model.lower()
-    return next((e for e in ENDPOINTS if lowered.startswith(e.prefixes)), None) if lowered else None, model
+    return next((e for e in ENDPOINTS if e.prefixes and lowered.startswith(e.prefixes)), None), model
 
 
 def _key(model: str, endpoint: Endpoint, settings: JudgeSettings, env: Mapping[str, str]) -> str:
     names = (settings.api_key_env,) if settings.api_key_env else ("AGENTFLOW_EVAL_API_KEY", *endpoint.key_names)
-    found = next((env[name] for name in names if env.get(name)), None)
-    if found is not None:
-        return found
-    if settings.api_key_env or (endpoint.needs_key and settings.base_url is None):
+    name = next((name for name in names if env.get(name, "").strip()), None)
+    if name is not None:
+        return _clean_key(name, env[name])
+    given = settings.base_url or env.get("AGENTFLOW_EVAL_BASE_URL")
+    if settings.api_key_env or (endpoint.needs_key and not given):
         wanted = settings.api_key_env or " or ".join(endpoint.key_names)
         raise JudgeError(f"judge model {model!r} needs a key: set {wanted} in the environment")
     return _NO_KEY
+
+
+def _clean_key(name: str, value: str) -> str:
+    """The key without the line end that files leave behind; what no header can carry would end up in a message."""
+    key = value.strip()
+    if not (key.isascii() and key.isprintable()):
+        raise JudgeError(f"{name} holds characters that no key has; set it to the key alone")
+    return key
 
 
 def provider_from_env(prefix: str, environment: Mapping[str, str] | None = None) -> OpenAIJudge | None:
@@ -126,7 +156,7 @@ def provider_from_env(prefix: str, environment: Mapping[str, str] | None = None)
     return OpenAIJudge(
         env[f"{prefix}_MODEL"],
         base_url=env[f"{prefix}_BASE_URL"],
-        api_key=env.get(f"{prefix}_API_KEY") or _NO_KEY,
+        api_key=_clean_key(f"{prefix}_API_KEY", env.get(f"{prefix}_API_KEY", "")) or _NO_KEY,
         settings=JudgeSettings(),
     )
 
@@ -134,73 +164,117 @@ def provider_from_env(prefix: str, environment: Mapping[str, str] | None = None)
 class OpenAIJudge:
     """A judge behind an OpenAI-compatible chat completions API.
 
-    Structured output is asked for and never relied on: an endpoint that refuses it is asked without.
+    Structured output is asked for and never relied on: an endpoint that refuses it is asked without, and so for other
+    parameters that are no part of the question. Connections are opened when needed, also after `close`.
+
+    Args:
+        model: The name that the endpoint knows.
+        base_url: Its address; None is the client's default.
+        api_key: The key; never part of a message.
+        settings: Limits and parameters.
+        api_version: Version of Azure's dated API.
+        headers: Sent with every call.
 
     Raises:
         MissingExtraError: The extra ``judge`` is not installed.
     """
 
-    def __init__(self, model: str, *, base_url: str | None, api_key: str, settings: JudgeSettings) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None,
+        api_key: str,
+        settings: JudgeSettings,
+        api_version: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         try:
             import openai
         except ImportError as exc:
             raise MissingExtraError("judges over the network need: pip install 'agentflow-eval[judge]'") from exc
         self.model = model
+        self.base_url = base_url
         self._openai = openai
         self._key = api_key
         self._settings = settings
-        self._structured = True
-        self._client: openai.AsyncOpenAI = openai.AsyncOpenAI(
-            api_key=api_key, base_url=base_url, max_retries=0, timeout=settings.timeout
-        )
+        self._api_version = api_version
+        self._headers = dict(headers or {})
+        self._refused: set[str] = set()
+        self._client: openai.AsyncOpenAI | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _connected(self) -> openai.AsyncOpenAI:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:  # connections belong to the loop that opened them
+            self._client, self._loop = self._new_client(), loop
+        return self._client
+
+    def _new_client(self) -> openai.AsyncOpenAI:
+        options: dict[str, Any] = {
+            "api_key": self._key,
+            "base_url": self.base_url,
+            "max_retries": 0,
+            "timeout": self._settings.timeout,
+            "default_headers": self._headers,
+        }
+        if self.base_url is not None and _is_local(self.base_url):
+            options["http_client"] = self._openai.DefaultAsyncHttpxClient(trust_env=False)  # no proxy knows this host
+        if self._api_version is not None:
+            return self._openai.AsyncAzureOpenAI(api_version=self._api_version, **options)
+        return self._openai.AsyncOpenAI(**options)
 
     async def ask(self, request: JudgeRequest) -> JudgeReply:
         """The model's reply, after retries where the fault may pass.
 
         Raises:
-            JudgeError: There is no reply; the message names the model and what happened, never the key.
+            NoReplyError: There is no reply; the message names the model and what happened, never the key.
         """
-        attempts = 0
+        started, attempts = time.monotonic(), 0
         while True:
             attempts += 1
+            body = self._body(request)
             try:
-                completion = await self._complete(request)
-            except self._openai.BadRequestError as exc:
-                if not self._structured or "response_format" not in self._detail(exc):
-                    self._give_up(exc, attempts)
-                self._structured = False
+                # The typed method of the client takes twice the time, and gives objects that do not hold what they say.
+                payload = await self._connected().post("/chat/completions", body=body, cast_to=object)
             except self._openai.APIError as exc:
-                await self._wait(exc, attempts)
-            except Exception as exc:  # the client leaks ValueErrors of its JSON parser and IndexErrors
+                if not self._asks_without(exc, body):
+                    await self._wait(exc, attempts, started)
+            except Exception as exc:  # the client leaks the errors of its JSON parser and of its proxies
                 self._give_up(exc, attempts)
             else:
-                return self._reply(completion, attempts)
+                return self._reply(payload, attempts)
 
-    async def _complete(self, request: JudgeRequest) -> ChatCompletion:
-        messages: list[Any] = list(request.messages)
-        options: dict[str, Any] = {}
-        temperature = self._settings.temperature if request.temperature is None else request.temperature
-        if temperature is not None:
-            options["temperature"] = temperature
-        if request.thinking_budget is not None and self.model.lower().startswith("gemini-"):
-            thinking = {"thinking_config": {"thinking_budget": request.thinking_budget}}
-            options["extra_body"] = {"extra_body": {"google": thinking}}
-        if self._settings.max_tokens is not None:
-            options["max_tokens"] = self._settings.max_tokens
-        if request.sample:
-            options["seed"] = request.sample
-        if self._structured:
-            schema = {key: value for key, value in request.schema.items() if key != "example"}
-            options["response_format"] = {
+    def _body(self, request: JudgeRequest) -> dict[str, Any]:
+        settings = self._settings
+        schema = {key: value for key, value in request.schema.items() if key != "example"}
+        body = {
+            "model": self.model,
+            "messages": list(request.messages),
+            "temperature": settings.temperature if request.temperature is None else request.temperature,
+            "max_tokens": settings.max_tokens,
+            "seed": request.sample or None,
+            "response_format": {
                 "type": "json_schema",
                 "json_schema": {"name": "verdict", "schema": schema, "strict": True},
-            }
-        completion: ChatCompletion = await self._client.chat.completions.create(
-            model=self.model, messages=messages, **options
-        )
-        return completion
+            },
+        }
+        if "max_tokens" in self._refused:
+            body["max_completion_tokens"] = settings.max_tokens
+        if request.thinking_budget is not None and self.model.lower().startswith("gemini-"):
+            body["extra_body"] = {"google": {"thinking_config": {"thinking_budget": request.thinking_budget}}}
+        return {key: value for key, value in body.items() if value is not None and key not in self._refused}
 
-    async def _wait(self, exc: openai.APIError, attempts: int) -> None:
+    def _asks_without(self, exc: openai.APIError, body: Mapping[str, Any]) -> bool:
+        """Whether the endpoint named parameters of ``body`` that it does not take; they are left out from now on."""
+        if getattr(exc, "status_code", None) not in (400, 422):
+            return False
+        said = json.dumps(exc.body, default=str) if exc.body is not None else str(exc)
+        named = {name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", said)}
+        self._refused |= named
+        return bool(named)
+
+    async def _wait(self, exc: openai.APIError, attempts: int, started: float) -> None:
         """Waits before a retry, or gives up."""
         status = getattr(exc, "status_code", None)
         passing = status in (408, 409, 429) or (isinstance(status, int) and status >= 500)
@@ -208,48 +282,60 @@ class OpenAIJudge:
         if not (passing or broken) or attempts > self._settings.max_retries:
             self._give_up(exc, attempts)
         asked = _retry_after(exc)
-        if asked is not None and asked > self._settings.timeout:
-            self._give_up(exc, attempts, f"it asks to wait {asked:.0f} s, longer than judge.timeout")
-        await asyncio.sleep(min(8.0, 0.5 * 2 ** (attempts - 1)) if asked is None else asked)
-
-    def _reply(self, completion: Any, attempts: int) -> JudgeReply:
-        choices = getattr(completion, "choices", None)
-        if not choices:
-            raise JudgeError(f"judge {self.model!r}: the reply has no choices: {self._hidden(str(completion))}")
-        choice = choices[0]
-        message = choice.message
-        refusal = getattr(message, "refusal", None)
-        if refusal:
-            raise JudgeError(f"judge {self.model!r} refused: {self._hidden(str(refusal))}")
-        if choice.finish_reason == "content_filter":
-            raise JudgeError(f"judge {self.model!r}: the provider's content filter withheld the reply")
-        if choice.finish_reason == "length":
-            raise JudgeError(
-                f"judge {self.model!r}: the reply was cut at max_tokens ({self._settings.max_tokens}); raise "
-                "judge.max_tokens"
+        pause = min(_LONGEST_PAUSE, 0.5 * 2 ** (attempts - 1)) if asked is None else asked
+        limit = self._settings.timeout
+        left = limit - (time.monotonic() - started)
+        if pause >= left:
+            who = "the next attempt would wait" if asked is None else "it asks to wait"
+            self._give_up(
+                exc, attempts, f"{who} {pause:.3g} s, and judge.timeout ({limit:g} s) leaves {max(left, 0):.3g} s"
             )
-        usage = _usage(getattr(completion, "usage", None))
-        return JudgeReply(message.content or "", usage, attempts, str(getattr(completion, "model", "") or ""))
+        await asyncio.sleep(pause)
+
+    def _reply(self, payload: object, attempts: int) -> JudgeReply:
+        if not isinstance(payload, Mapping):
+            kind = "is not JSON" if isinstance(payload, str) else "is not a completion"
+            self._unusable(f"the reply {kind}: {str(payload).strip() or 'empty'}", attempts)
+        tokens = _usage(payload.get("usage"))
+        if payload.get("error"):
+            self._unusable(f"the reply is an error: {_message_of(payload)}", attempts, tokens)
+        choices = payload.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, Mapping):
+            self._unusable(f"the reply has no choices: {payload}", attempts, tokens)
+        message = choice.get("message")
+        message = message if isinstance(message, Mapping) else {}
+        if message.get("refusal"):
+            self._unusable(f"it refused: {message['refusal']}", attempts, tokens)
+        if choice.get("finish_reason") == "content_filter":
+            self._unusable("the provider's content filter withheld the reply", attempts, tokens)
+        if choice.get("finish_reason") == "length":
+            limit = self._settings.max_tokens
+            self._unusable(f"the reply was cut at max_tokens ({limit}); raise judge.max_tokens", attempts, tokens)
+        return JudgeReply(_content(message), tokens, attempts, str(payload.get("model") or ""))
+
+    def _unusable(self, problem: str, attempts: int, tokens: TokenUsage = NO_TOKENS) -> NoReturn:
+        raise NoReplyError(f"judge {self.model!r}: {self._hidden(problem)}", attempts, tokens)
 
     def _give_up(self, exc: BaseException, attempts: int, why: str = "") -> NoReturn:
         tries = f" after {attempts} attempts" if attempts > 1 else ""
         more = f"; {why}" if why else ""
-        raise JudgeError(f"judge {self.model!r} failed{tries}: {self._detail(exc)}{more}") from None
+        raise NoReplyError(f"judge {self.model!r} failed{tries}: {self._detail(exc)}{more}", attempts) from None
 
     def _detail(self, exc: BaseException) -> str:
         """What happened, with the provider's own words where there are some."""
-        body = getattr(exc, "body", None)
-        if isinstance(body, list) and body:
-            body = body[0]
-        if isinstance(body, Mapping):
-            inner = body.get("error", body)
-            body = inner.get("message", inner) if isinstance(inner, Mapping) else inner
-        if isinstance(exc, ValueError) and not body:
-            return f"the reply is not JSON ({self._hidden(exception_text(exc))})"
         status = getattr(exc, "status_code", None)
-        head = f"HTTP {status}" if status else exception_text(exc)
-        said = f": {body}" if status and body else ""
-        return self._hidden(f"{head}{said}")
+        if status:
+            said = _message_of(getattr(exc, "body", None))
+            return self._hidden(f"HTTP {status}: {said}" if said else f"HTTP {status}")
+        if isinstance(exc, json.JSONDecodeError):
+            return self._hidden(f"the reply is not JSON ({exc})")
+        if isinstance(exc, self._openai.APITimeoutError):
+            return f"no answer within {self._settings.timeout:g} s"
+        if isinstance(exc, self._openai.APIConnectionError):
+            cause = exception_text(exc.__cause__ or exc)
+            return self._hidden(f"no connection to {_shown_address(self.base_url)}: {cause}")
+        return self._hidden(exception_text(exc))
 
     def _hidden(self, text: str) -> str:
         """``text`` cut short and without the key."""
@@ -257,36 +343,91 @@ class OpenAIJudge:
         return clean if len(clean) <= _LONGEST_DETAIL else f"{clean[:_LONGEST_DETAIL]}..."
 
     async def close(self) -> None:
-        """Closes the connections."""
-        await self._client.close()
+        """Closes the connections; what is asked later opens new ones."""
+        client, self._client = self._client, None
+        if client is not None and self._loop is asyncio.get_running_loop():
+            await client.close()
+
+
+def _is_local(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _shown_address(address: str | None) -> str:
+    """An address without user, password and query, which may hold secrets."""
+    if address is None:
+        return "the provider"
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _message_of(body: object) -> str:
+    """What an error body says: an object, Gemini's list of one, or text."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    for key in ("error", "message"):
+        if isinstance(body, Mapping):
+            body = body.get(key, body)
+    return "" if body is None else str(body).strip()
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    """The text of a message: as it is, in parts, or as the arguments of a function that was called instead."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    if content:
+        return str(content)
+    calls = message.get("tool_calls")
+    called = calls[0].get("function") if isinstance(calls, list) and calls and isinstance(calls[0], Mapping) else None
+    return str(called.get("arguments") or "") if isinstance(called, Mapping) else ""
 
 
 def _retry_after(exc: BaseException) -> float | None:
     """Seconds that the provider asks to wait: a number or a date."""
-    import email.utils
-    import time
-
     response = getattr(exc, "response", None)
-    value = response.headers.get("retry-after") if response is not None else None
-    if value is None:
+    if response is None:
         return None
+    value = response.headers.get("retry-after-ms")
+    milliseconds = _number(value)
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = response.headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
     try:
-        return max(0.0, float(value))
+        date = email.utils.parsedate_to_datetime(value)
+        return max(0.0, (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp() - time.time())
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value or "")
     except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
         return None
+    return max(0.0, number) if number == number else None  # NaN is no number
 
 
-def _usage(usage: Any) -> TokenUsage:
-    if usage is None:
+def _usage(usage: object) -> TokenUsage:
+    if not isinstance(usage, Mapping):
         return NO_TOKENS
-    details = getattr(usage, "prompt_tokens_details", None)
     return TokenUsage(
-        input_tokens=getattr(usage, "prompt_tokens", 0) or 0,
-        output_tokens=getattr(usage, "completion_tokens", 0) or 0,
-        total_tokens=getattr(usage, "total_tokens", 0) or 0,
-        cache_read_tokens=getattr(details, "cached_tokens", 0) or 0,
+        input_tokens=_count(usage, ("prompt_tokens",)),
+        output_tokens=_count(usage, ("completion_tokens",)),
+        total_tokens=_count(usage, ("total_tokens",)),
+        cache_read_tokens=_count(usage, ("prompt_tokens_details", "cached_tokens")),
     )
+
+
+def _count(usage: Mapping[str, Any], path: Sequence[str]) -> int:
+    value: object = usage
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
