@@ -319,13 +319,20 @@ def _regex_mismatch(pattern: str, actual: Any, path: str) -> str | None:
 def _approx_mismatch(matcher: dict[str, Any], actual: Any, path: str) -> str | None:
     target, tol = matcher["$approx"], matcher.get("tol", _DEFAULT_TOL)
     if _kind(actual) != "number":
-        return f"{path}: expected a number near {target}, got {shown(actual)} (type {_kind(actual)})"
+        return f"{path}: expected a number near {shown(target)}, got {shown(actual)} (type {_kind(actual)})"
+    if _is_near(target, actual, tol):
+        return None
+    return f"{path}: expected {shown(target)} within {tol}, got {shown(actual)}"
+
+
+def _is_near(target: float, actual: float, tol: float) -> bool:
+    if target == actual:
+        return True
     try:
-        distance = abs(actual - target)
-        near = distance <= tol + _RELATIVE_TOLERANCE * max(abs(target), abs(actual), tol)
+        slack = _RELATIVE_TOLERANCE * max(abs(target), abs(actual), tol)
+        return math.isfinite(actual) and abs(actual - target) <= tol + slack
     except OverflowError:  # a whole number beyond the floats
-        near = False
-    return None if near else f"{path}: expected {target} within {tol}, got {shown(actual)}"
+        return False
 
 
 def _type_mismatch(wanted: str, actual: Any, path: str) -> str | None:
@@ -430,6 +437,16 @@ def example(expected: Any) -> Any:
     return {key: example(value) for key, value in expected.items()}
 
 
+_CATEGORIES = {
+    "CATEGORY_DIGIT": r"\d",
+    "CATEGORY_NOT_DIGIT": r"\D",
+    "CATEGORY_SPACE": r"\s",
+    "CATEGORY_NOT_SPACE": r"\S",
+    "CATEGORY_WORD": r"\w",
+    "CATEGORY_NOT_WORD": r"\W",
+}
+
+
 def _example_text(pattern: str) -> str:
     """A short text that the pattern matches as a whole; the pattern itself where none is found."""
     from re import _parser  # type: ignore[attr-defined]  # the only way to read a pattern; guarded below
@@ -455,15 +472,28 @@ def _shortest(parsed: Any) -> str:
             text += _shortest(argument[-1])
         elif name == "BRANCH":
             text += _shortest(argument[1][0])
-        elif name in ("ANY", "NOT_LITERAL"):
+        elif name == "NOT_LITERAL":
+            text += "b" if argument == ord("a") else "a"
+        elif name == "ANY":
             text += "a"
     return text
 
 
 def _member(options: Any) -> str:
     name, value = str(options[0][0]), options[0][1]
+    if name == "NEGATE":
+        return next(char for char in "a0 -_" if not any(_covers(option, char) for option in options[1:]))
     if name == "LITERAL":
         return chr(value)
     if name == "RANGE":
         return chr(value[0])
     return {"CATEGORY_DIGIT": "0", "CATEGORY_SPACE": " ", "CATEGORY_NOT_WORD": "-"}.get(str(value), "a")
+
+
+def _covers(option: Any, char: str) -> bool:
+    name, value = str(option[0]), option[1]
+    if name == "LITERAL":
+        return bool(value == ord(char))
+    if name == "RANGE":
+        return bool(value[0] <= ord(char) <= value[1])
+    return re.fullmatch(_CATEGORIES[str(value)], char) is not None
