@@ -236,13 +236,13 @@ class CriterionConfig(BaseCriterionConfig):
     Values that the slot does not use are dropped when they hold their default, and refused otherwise.
     """
 
-    match_type: MatchType = MatchType.EXACT
-    judge_model: NonEmptyText = DEFAULT_JUDGE_MODEL
-    num_samples: PositiveCount = 3
-    rubrics: list[Rubric] = []
-    keywords: Keywords = []
-    check_args: Flag = False
-    api_style: NonEmptyText = "responses"
+    match_type: MatchType = Field(MatchType.EXACT, description="For trajectory and node_order.")
+    judge_model: NonEmptyText = Field(DEFAULT_JUDGE_MODEL, description="For criteria that ask a model.")
+    num_samples: PositiveCount = Field(3, description="For criteria that ask a model.")
+    rubrics: list[Rubric] = Field([], description="For rubric_based.")
+    keywords: Keywords = Field([], description="For contains_keywords.")
+    check_args: Flag = Field(False, description="For trajectory.")
+    api_style: NonEmptyText = Field("responses", description="For criteria that ask a model.")
 
     @staticmethod
     def tool_name_match(threshold: float = 1.0) -> ToolNameMatchConfig:
@@ -402,10 +402,15 @@ def _slot_validator(slot: str) -> BeforeValidator:
     return BeforeValidator(partial(_into_slot, slot))
 
 
+def _describe_slots(schema: dict[str, Any]) -> None:
+    for slot, cls in SLOTS.items():
+        schema["properties"][slot]["description"] = (cls.__doc__ or "").partition("\n")[0]
+
+
 class CriteriaConfig(BaseModel):
     """Which criteria run: a closed set of slots, each off until it is given."""
 
-    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, json_schema_extra=_describe_slots)
     other_names: ClassVar[Mapping[str, str]] = {
         reported: slot for slot, reported in REPORTED_NAMES.items() if reported != slot
     }
@@ -517,12 +522,14 @@ class UserSimulatorConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: NonEmptyText = DEFAULT_JUDGE_MODEL
-    max_invocations: PositiveCount = 10
-    temperature: Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)] = 0.7
-    thinking_enabled: Flag = False
-    thinking_budget: Count = 10240
-    api_style: NonEmptyText = "responses"
+    model: NonEmptyText = Field(DEFAULT_JUDGE_MODEL, description="The model.")
+    max_invocations: PositiveCount = Field(10, description="Turns that the user takes at most.")
+    temperature: Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)] = Field(
+        0.7, description="How much the user's words vary."
+    )
+    thinking_enabled: Flag = Field(False, description="Whether the model thinks before it speaks.")
+    thinking_budget: Count = Field(10240, description="Tokens for thinking.")
+    api_style: NonEmptyText = Field("responses", description="How the provider's API is called.")
 
 
 class AgentOptions(BaseModel):
@@ -571,7 +578,7 @@ class EvalConfig(BaseModel):
     )
     verbose: Flag = Field(False, description="Print each case as it ends.")
     mock_mode: Flag = Field(False, description="Run no agent: replay each case's expectations. Never passes the gate.")
-    judge: JudgeSettings = Field(default_factory=JudgeSettings, description="How judges are reached.")
+    judge: JudgeSettings = Field(default_factory=JudgeSettings, description="Address, limits and prices of the judges.")
     judge_cache: NonEmptyText | None = Field(
         None, description="File that keeps verdicts, so that none is paid for twice."
     )

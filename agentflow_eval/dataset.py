@@ -158,8 +158,8 @@ class SessionInput(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    app_name: str = ""
-    user_id: str = "test_user"
+    app_name: str = Field("", description="Name of the application.")
+    user_id: str = Field("test_user", description="Who talks to the agent.")
     state: dict[str, Any] = Field(default_factory=dict, description="Initial state; every run gets its own deep copy.")
     config: dict[str, Any] = Field(default_factory=dict, description="Merged into the runtime's run config.")
 
