@@ -6,6 +6,7 @@ a bad option, no case selected, an agent that cannot be imported; 130 interrupte
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    from agentflow_eval.errors import AgentflowEvalError
+    from agentflow_eval.errors import AgentflowEvalError, ReportError
 
     try:
         code = commands.main(None if argv is None else list(argv), prog_name="agentflow-eval", standalone_mode=False)
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except AgentflowEvalError as exc:
         click.echo(f"error: {exc}", err=True)
-        return NOTHING_TO_RUN
+        return FAILED if isinstance(exc, ReportError) else NOTHING_TO_RUN
     return code if isinstance(code, int) else PASSED
 
 
@@ -108,13 +109,21 @@ def selection(command: Command) -> Command:
 # run
 
 
+class _Seconds(click.FloatRange):
+    """A number of seconds that ends."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        return seconds if math.isfinite(seconds) else self.fail(f"{value!r} is not a finite number.", param, ctx)
+
+
 @commands.command()
 @click.argument("evalsets", nargs=-1, required=True, metavar="EVALSET...")
 @click.option("--config", "config_path", metavar="FILE", help="How to score. Left out: EvalConfig.default().")
 @click.option("--agent", metavar="MODULE:ATTR", help="The agent; the config can name it too.")
 @selection
 @click.option("-j", "--parallel", type=click.IntRange(min=1), metavar="N", help="Run N cases at once.")
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Limit of one case.")
+@click.option("--timeout", type=_Seconds(min=0, min_open=True), metavar="SECONDS", help="Limit of one case.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Run each case N times.")
 @click.option("--output-dir", metavar="DIR", help="Folder for the reports instead of the config's.")
 @click.option("--json-output", metavar="FILE", help="Write the JSON report to this file too.")
@@ -143,9 +152,10 @@ def run(
         _write_outputs(_empty_reports(selected), json_output, junit_output, config)
         return NOTHING_TO_RUN
     evaluator = _evaluator(agent, config)
+    _refuse_overwriting([eval_set for _, eval_set in selected], config)
     reports, all_written = _run_sets(evaluator, [item for item in selected if len(item[1])], output_dir)
     all_written = _write_outputs(reports, json_output, junit_output, config) and all_written
-    if any(report.interrupted for report in reports):
+    if evaluator.stopped or any(report.interrupted for report in reports):
         return INTERRUPTED
     return PASSED if all_written and all(report.gate_passed for report in reports) else FAILED
 
@@ -190,8 +200,8 @@ def _warnings_shown() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for warning in caught:
-        click.echo(f"warning: {warning.message}", err=True)
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        click.echo(f"warning: {message}", err=True)
 
 
 def _with_options(
@@ -214,7 +224,9 @@ def _with_options(
         changes["mock_mode"] = True
     if verbose:
         changes["verbose"] = True
-    reporter: dict[str, Any] = {"verbose": verbose}
+    reporter: dict[str, Any] = {}
+    if verbose or "verbose" not in config.reporter.model_fields_set:
+        reporter["verbose"] = verbose
     if no_report:
         reporter |= {"json_report": False, "html": False, "junit_xml": False, "templates": []}
     changes["reporter"] = config.reporter.model_copy(update=reporter)
@@ -245,10 +257,14 @@ def _explain_empty(sets: Sequence[EvalSet], ids: Sequence[str], names: Sequence[
         "tag": (tags, [tag for case in cases for tag in case.tags]),
     }
     click.echo("no cases selected", err=True)
-    for what, (asked, there) in known.items():
-        for value in asked:
-            if value not in there:
-                click.echo(f"  no case has the {what} {value!r}{_nearest(value, what, there)}", err=True)
+    unknown = [
+        f"  no case has the {what} {value!r}{_nearest(value, what, there)}"
+        for what, (asked, there) in known.items()
+        for value in asked
+        if value not in there
+    ]
+    for line in unknown or ["  no case meets all of the options together"]:
+        click.echo(line, err=True)
 
 
 def _nearest(value: str, what: str, there: Sequence[str]) -> str:
@@ -267,6 +283,22 @@ def _empty_reports(selected: Iterable[tuple[str, EvalSet]]) -> list[EvalReport]:
     return [EvalReport.create(s.eval_set_id, [], s.name, eval_set_file=path) for path, s in selected]
 
 
+def _refuse_overwriting(sets: Sequence[EvalSet], config: EvalConfig) -> None:
+    from agentflow_eval._files import safe_name
+
+    reporter = config.reporter
+    writes = reporter.json_report or reporter.html or reporter.junit_xml or bool(reporter.templates)
+    if not (reporter.enabled and writes) or reporter.timestamp_files:
+        return
+    names = [safe_name(eval_set.eval_set_id) for eval_set in sets if len(eval_set)]
+    for name in names:
+        if names.count(name) > 1:
+            raise Stop(
+                f"two eval sets would write to the report files {name}.*: give each its own eval_set_id, or leave "
+                "reporter.timestamp_files on"
+            )
+
+
 def _evaluator(agent: str | None, config: EvalConfig) -> AgentEvaluator:
     from agentflow_eval.adapters._load import import_agent
     from agentflow_eval.evaluator import AgentEvaluator
@@ -280,14 +312,14 @@ def _evaluator(agent: str | None, config: EvalConfig) -> AgentEvaluator:
 
 
 def _run_sets(
-    evaluator: AgentEvaluator, sets: Iterable[tuple[str, EvalSet]], output_dir: str | None
+    evaluator: AgentEvaluator, sets: Sequence[tuple[str, EvalSet]], output_dir: str | None
 ) -> tuple[list[EvalReport], bool]:
-    """The report of each set, and whether every report file was written; an interruption ends the list early."""
+    """The report of each set, and whether every report file was written; sets after an interruption are not run."""
     import asyncio
 
     reports: list[EvalReport] = []
     all_written = True
-    for path, eval_set in sets:
+    for number, (path, eval_set) in enumerate(sets, start=1):
         with _warnings_shown():
             try:
                 report = evaluator.run_sync(eval_set, source=path, output_dir=output_dir)
@@ -301,9 +333,20 @@ def _run_sets(
             all_written = all_written and not output.has_errors
             for file in output.generated_files:
                 click.echo(f"report: {file}", err=True)
-        if report.interrupted:
+        if evaluator.stopped or report.interrupted:
+            reports += [_not_run(path, eval_set, evaluator.config) for path, eval_set in sets[number:]]
             break
     return reports, all_written
+
+
+def _not_run(path: str, eval_set: EvalSet, config: EvalConfig) -> EvalReport:
+    from agentflow_eval.engine.case import unrun
+    from agentflow_eval.result import ErrorKind, EvalReport, Outcome
+
+    why = "the run was interrupted before this case"
+    results = [unrun(case, Outcome.ERROR, error_kind=ErrorKind.NOT_RUN, error=why) for case in eval_set]
+    values: dict[str, Any] = {"interrupted": True, "mock": config.mock_mode, "min_pass_rate": config.min_pass_rate}
+    return EvalReport.create(eval_set.eval_set_id, results, eval_set.name, eval_set_file=path, **values)
 
 
 def _write_outputs(

@@ -55,6 +55,7 @@ class AgentEvaluator:
         criteria: The criteria of the config and your own; may be changed before a run.
         report: The report of the latest run, also of one that was interrupted; None before the first.
         reporter_output: What the reporters of the latest run wrote; None when they are switched off.
+        stopped: Whether `stop` was called during the latest run.
 
     Raises:
         TargetError: The agent cannot be driven.
@@ -83,6 +84,7 @@ class AgentEvaluator:
         self.reporters = list(reporters)
         self.report: EvalReport | None = None
         self.reporter_output: ReporterOutput | None = None
+        self.stopped = False
         self._target = self._adapted(graph)
         self._run_id = ""
         self._progress: Progress | None = None
@@ -98,6 +100,7 @@ class AgentEvaluator:
     def stop(self) -> None:
         """Begins no further case; running ones finish, and the report shows the rest as not run."""
         if self._progress is not None:
+            self.stopped = True
             self._progress.stop()
 
     async def evaluate(
@@ -133,6 +136,7 @@ class AgentEvaluator:
         if parallel or self.config.parallel:
             concurrency = self.config.max_concurrency if max_concurrency is None else max_concurrency
         run = _Run(self, loaded, source, output_dir)
+        self.report, self.reporter_output, self.stopped = None, None, False
         self._progress = run.progress
         self._run_id = run.run_id
         try:

@@ -44,8 +44,8 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
         return
     if error is None:
         future.set_result(result)
-    elif isinstance(error, StopIteration):
-        future.set_exception(RuntimeError(f"the agent raised StopIteration({error})"))
+    elif isinstance(error, (StopIteration, GeneratorExit)):  # a coroutine would take them for its own
+        future.set_exception(RuntimeError(f"the agent raised {type(error).__name__}({error})"))
     else:
         future.set_exception(error)
 

@@ -21,12 +21,14 @@ class Ended:
         seconds: How long it took.
         timed_out: Whether it took longer than allowed.
         abandoned: Whether it went on although it was cancelled.
+        cancelled: Whether it was cancelled by somebody else: by itself, or by what it awaited.
         blocked_seconds: How long the event loop was blocked past the limit; 0 when it was not.
     """
 
     seconds: float = 0.0
     timed_out: bool = False
     abandoned: bool = False
+    cancelled: bool = False
     blocked_seconds: float = 0.0
 
 
@@ -48,6 +50,9 @@ async def bounded(work: Coroutine[Any, Any, None], limit: float) -> Ended:
         # Waking from inside the task, not from a callback of it, saves a turn of the event loop in every case.
         try:
             await work
+        except asyncio.CancelledError:
+            ended.cancelled = not ended.timed_out
+            raise
         finally:
             wake()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentflow_eval._files import printable
 from agentflow_eval._values import example
 from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.config import CriteriaConfig
@@ -15,7 +16,7 @@ def replay(case: EvalCase, criteria: CriteriaConfig, collector: TrajectoryCollec
     """Records the perfect run of ``case``."""
     last = len(case.conversation) - 1
     for index, turn in enumerate(case.conversation):
-        collector.begin_turn(turn.user_content.get_text())
+        collector.begin_turn(printable(turn.user_content.get_text()))
         for name in turn.expected_nodes if turn.expected_nodes is not None else [MOCK_NODE]:
             collector.node(name)
         for call in turn.expected_tools or ():

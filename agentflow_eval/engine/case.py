@@ -10,18 +10,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentflow_eval._files import printable
+from pydantic import ValidationError
+
+from agentflow_eval._files import explain, printable
+from agentflow_eval._values import jsonable
 from agentflow_eval.adapters import Session, Target, Turn
 from agentflow_eval.collector import CURRENT, TrajectoryCollector
 from agentflow_eval.config import EvalConfig
 from agentflow_eval.criteria import BaseCriterion, SyncCriterion, for_case
+from agentflow_eval.criteria._base import SlotCriterion
 from agentflow_eval.criteria._judged import JudgedCriterion
 from agentflow_eval.dataset import EvalCase, Invocation
 from agentflow_eval.engine._bounded import Ended, bounded
 from agentflow_eval.engine._mock import replay
 from agentflow_eval.engine._trials import combined
 from agentflow_eval.engine._users import User, user_of
-from agentflow_eval.errors import JudgeError, exception_text
+from agentflow_eval.errors import AgentError, JudgeError, exception_text
 from agentflow_eval.judge import Judges, no_judge
 from agentflow_eval.result import (
     EMPTY_LIST,
@@ -148,7 +152,12 @@ async def _run_once(case: EvalCase, plan: Plan) -> EvalCaseResult:
 
 async def _drive(case: EvalCase, user: User, target: Target, collector: TrajectoryCollector, limit: float) -> _Played:
     """Plays the conversation; ``limit`` bounds the agent's time over all turns, not the simulated user's."""
-    played, session, seconds_left = _Played(), _session(case), limit
+    played, seconds_left = _Played(), limit
+    try:
+        session = _session(case)
+    except Exception as exc:  # a state that was made in Python may hold anything
+        played.broke = Break(ErrorKind.FIXTURE, printable(f"session_input cannot be copied: {exception_text(exc)}"))
+        return played
     while True:
         try:
             invocation = await user.next_turn(session.messages)
@@ -166,6 +175,8 @@ async def _drive(case: EvalCase, user: User, target: Target, collector: Trajecto
         if ended.timed_out:
             played.broke = _timeout(ended, limit, turn, raised, collector)
             return played
+        if ended.cancelled and not raised:
+            raised.append(AgentError("the agent cancelled its own task"))
         collector.end_turn(printable(exception_text(raised[0])) if raised else None)
         if raised:
             played.broke = played.broke or _agent_broke(raised[0], turn, case)
@@ -267,7 +278,9 @@ async def _judge_all(
     """The result of each criterion, in order; those that wait do so together."""
     limit = plan.config.criterion_timeout
     waiting = {
-        index: _judge(criterion, execution, case, None if isinstance(criterion, JudgedCriterion) else limit)
+        index: _judge(criterion, execution, case)
+        if isinstance(criterion, JudgedCriterion)
+        else _judge_within(limit, criterion, execution, case)
         for index, criterion in enumerate(criteria)
         if not isinstance(criterion, SyncCriterion) and criterion.name not in plan.distrusted
     }
@@ -293,28 +306,48 @@ def _judge_now(criterion: SyncCriterion, execution: ExecutionResult, case: EvalC
         return _broken(criterion, f"raised {exception_text(exc)}")
 
 
-async def _judge(
-    criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase, limit: float | None
+async def _judge_within(
+    limit: float, criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase
 ) -> CriterionResult:
-    """As `_judge_now`, for a criterion that waits; for at most ``limit`` seconds, judges having limits of their own."""
-    deadline = asyncio.timeout(limit)
+    """As `_judge`, for at most ``limit`` seconds; for criteria that have no limits of their own, as judges do."""
+    results: list[CriterionResult] = []
+
+    async def judge() -> None:
+        results.append(await _judge(criterion, execution, case))
+
+    ended = await bounded(judge(), limit)
+    if ended.timed_out:
+        return _broken(criterion, f"timed out after {limit:g} s")
+    return results[0] if results else _broken(criterion, "cancelled its own task")
+
+
+async def _judge(criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase) -> CriterionResult:
+    """As `_judge_now`, for a criterion that waits."""
     try:
-        async with deadline:
-            return _checked(criterion, await criterion.evaluate(execution, case))
+        return _checked(criterion, await criterion.evaluate(execution, case))
     except asyncio.CancelledError as exc:
         if _being_cancelled():
             raise
         return _broken(criterion, f"raised {exception_text(exc)}")
-    except (Exception, SystemExit) as exc:
-        if deadline.expired():
-            return _broken(criterion, f"timed out after {limit:g} s")
+    except (Exception, SystemExit) as exc:  # a user's criterion is a stranger too
         return _broken(criterion, f"raised {exception_text(exc)}")
 
 
 def _checked(criterion: BaseCriterion, result: Any) -> CriterionResult:
-    if isinstance(result, CriterionResult):
+    """The result, which a user's criterion may have filled with anything."""
+    if not isinstance(result, CriterionResult):
+        return _broken(criterion, f"returned {type(result).__name__}, not a CriterionResult")
+    if isinstance(criterion, (SlotCriterion, JudgedCriterion)):
         return result
-    return _broken(criterion, f"returned {type(result).__name__}, not a CriterionResult")
+    values = {name: getattr(result, name) for name in CriterionResult.model_fields}
+    details = jsonable(result.details)
+    if isinstance(details, dict) and details.get("error_kind") not in list(ErrorKind):
+        details.pop("error_kind", None)
+    try:
+        return CriterionResult.model_validate(values | {"details": details})
+    except ValidationError as exc:
+        problems = "; ".join(f"{place}: {text}" if place else text for place, text in explain(exc, CriterionResult))
+        return _broken(criterion, f"returned a result that makes no sense: {problems}")
 
 
 def _broken(criterion: BaseCriterion, problem: str) -> CriterionResult:

@@ -18,6 +18,8 @@ from agentflow_eval.result import EvalCaseResult, EvalReport
 class Journal:
     """Appends each result as it comes; removed when the whole report is on disk.
 
+    A disk that fills up ends the journal, not the run.
+
     Raises:
         ReportError: The file cannot be written.
     """
@@ -29,14 +31,20 @@ class Journal:
             self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC, 0o666)
         except OSError as exc:
             raise ReportError(f"{path}: cannot be written: {exception_text(exc)}") from exc
+        self._whole = True
         self._write(json.dumps(dict(header)))
 
     def append(self, result: EvalCaseResult) -> None:
         """Writes one result with one system call."""
-        self._write(model_line(result))
+        if self._whole:
+            self._write(model_line(result))
 
     def _write(self, line: str) -> None:
-        os.write(self._handle, line.encode("utf-8", "backslashreplace") + b"\n")
+        encoded = line.encode("utf-8", "backslashreplace") + b"\n"
+        try:
+            self._whole = os.write(self._handle, encoded) == len(encoded)
+        except OSError:
+            self._whole = False
 
     def close(self) -> None:
         """Closes the file and leaves it."""
