@@ -10,7 +10,15 @@ from typing import Any
 from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.result import TokenUsage
 
-_ROLES = {"ai": "assistant", "human": "user", "AIMessageChunk": "assistant", "function": "tool"}
+_ROLES = {
+    "ai": "assistant",
+    "AIMessageChunk": "assistant",
+    "human": "user",
+    "HumanMessageChunk": "user",
+    "function": "tool",
+    "ToolMessageChunk": "tool",
+}
+_DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,9 @@ def field(message: Any, name: str, default: Any = None) -> Any:
 def is_message(value: Any) -> bool:
     """Whether a value is a chat message."""
     if isinstance(value, Mapping):
-        return isinstance(value.get("role"), str) and "content" in value
+        # LangGraph's server sends messages as objects with a type instead of a role.
+        known = isinstance(value.get("role"), str) or value.get("type") in ("ai", "human", "tool", "system")
+        return known and ("content" in value or "tool_calls" in value)
     return isinstance(getattr(value, "type", None), str) and hasattr(value, "content")
 
 
@@ -49,14 +59,21 @@ def role(message: Any) -> str:
 
 
 def text(message: Any) -> str:
-    """The text of a message; text blocks are joined, other blocks left out."""
+    """The text of a message; text blocks and refusals are joined, other blocks left out."""
     content = field(message, "content")
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):
         return "" if content is None else str(content)
-    parts = [block if isinstance(block, str) else field(block, "text") for block in content]
+    parts = [block if isinstance(block, str) else _block_text(block) for block in content]
     return "".join(part for part in parts if isinstance(part, str))
+
+
+def _block_text(block: Any) -> Any:
+    kind = field(block, "type", "text")
+    return (
+        field(block, kind) if kind in ("text", "refusal") else field(block, "text") if kind == "output_text" else None
+    )
 
 
 def requests(message: Any) -> list[Requested]:
@@ -81,10 +98,10 @@ def _requested(call: Any) -> Requested:
 
 
 def answer(messages: Sequence[Any]) -> str | None:
-    """The text of the last assistant message that requests no tool and says something; None without one."""
+    """The text of the last assistant message that requests no tool; None without one, and when it says nothing."""
     for message in reversed(messages):
-        if role(message) == "assistant" and not requests(message) and text(message).strip():
-            return text(message)
+        if role(message) == "assistant" and not requests(message):
+            return text(message) if text(message).strip() else None
     return None
 
 
@@ -125,18 +142,19 @@ def record(messages: Sequence[Any], collector: TrajectoryCollector) -> None:
             collector.message("assistant", known.pop("content"), **known)
 
 
-def messages_in(value: Any) -> Iterator[Any]:
-    """The messages anywhere near the surface of what a node returned."""
+def messages_in(value: Any, depth: int = _DEEPEST) -> Iterator[Any]:
+    """The messages in a state, or near the surface of what a node returned."""
+    if depth <= 0 or isinstance(value, str):
+        return
     if is_message(value):
         yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from messages_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from messages_in(item)
+    elif isinstance(value, (Mapping, list, tuple)):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from messages_in(item, depth - 1)
     elif hasattr(value, "update") and hasattr(value, "goto"):  # LangGraph's Command
-        yield from messages_in(value.update)
+        yield from messages_in(value.update, depth - 1)
+    elif isinstance(getattr(value, "messages", None), (list, tuple)):  # a state that is a model or a dataclass
+        yield from messages_in(value.messages, depth - 1)
 
 
 def tool_outcome(message: Any) -> tuple[Any, str | None]:

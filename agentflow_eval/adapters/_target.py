@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -45,6 +46,18 @@ class Session:
     config: dict[str, Any] = field(default_factory=dict)
     messages: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[str, Any] = field(default_factory=dict)
+
+
+def starting_state(initial_state: Mapping[str, Any], session: Session) -> dict[str, Any]:
+    """What a run starts with: the session's state over the agent's, so copied that no run sees another's changes."""
+    return {name: _copied(value) for name, value in {**initial_state, **session.state}.items()}
+
+
+def _copied(value: Any) -> Any:
+    """A copy of objects and lists all the way down; what else they hold may be a client or a lock and is shared."""
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if type(value) is list else value
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentflow_eval.adapters import _messages
-from agentflow_eval.adapters._target import Session, Turn
+from agentflow_eval.adapters._target import Session, Turn, starting_state
 from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.errors import AgentError, TargetError
 
@@ -45,15 +45,17 @@ class AinvokeTarget:
         """Asks once and records what comes back."""
         options: dict[str, Any] = {}
         if self._takes_config:
-            configurable = {"thread_id": session.thread_id, **session.config.get("configurable", {})}
+            configurable = {"thread_id": session.thread_id, **(session.config.get("configurable") or {})}
             options["config"] = {**session.config, "configurable": configurable}
-        self._take(await self._agent.ainvoke(self._question(turn, session), **options), collector)
+        result = self._agent.ainvoke(self._question(turn, session), **options)
+        self._take(await result if inspect.isawaitable(result) else result, collector)
 
     def _question(self, turn: Turn, session: Session) -> Any:
+        state = starting_state(self._initial_state, session)
         if self._input_key is not None:
-            return {**self._initial_state, **session.state, self._input_key: turn.text}
-        messages = [*session.messages, {"role": "user", "content": turn.text}]
-        return messages if self._takes_messages else {**self._initial_state, **session.state, "messages": messages}
+            return {**state, self._input_key: turn.text}
+        messages = [*map(dict, session.messages), {"role": "user", "content": turn.text}]
+        return messages if self._takes_messages else {**state, "messages": messages}
 
     def _take(self, result: Any, collector: TrajectoryCollector) -> None:
         said = self._new_messages(result)
@@ -94,9 +96,9 @@ def _record_calls(messages: list[Any], collector: TrajectoryCollector) -> None:
     """The requested tool calls in order, with what the tool messages say of them."""
     results = {_messages.field(m, "tool_call_id"): m for m in messages if _messages.role(m) == "tool"}
     for message in messages:
-        for usage in [_messages.usage(message)] if _messages.role(message) == "assistant" else []:
-            if usage:
-                collector.tokens(usage)
+        usage = _messages.usage(message)
+        if usage.total_tokens:
+            collector.tokens(usage)
         for request in _messages.requests(message):
             reply = results.get(request.call_id) if request.call_id is not None else None
             result, error = _messages.tool_outcome(reply) if reply is not None else (None, request.error)
