@@ -20,9 +20,13 @@ from agentflow_eval.config import BudgetConfig, CriteriaConfig, Keywords, NonEmp
 from agentflow_eval.errors import LoadError, LoadWarning, Problem
 
 
+_random = random.Random()
+"""A source of its own: who seeds the shared one gets new ids all the same, and the sequence that was asked for."""
+
+
 def _random_id() -> str:
     # uuid.uuid4() costs ten times as much, and large sets make one for every turn.
-    bits = random.getrandbits(128)
+    bits = _random.getrandbits(128)
     text = f"{bits:032x}"
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
 
