@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentflow_eval.builder import EvalSetBuilder
 from agentflow_eval.collector import TrajectoryCollector
@@ -15,6 +15,9 @@ from agentflow_eval.errors import JudgeError
 from agentflow_eval.evaluator import AgentEvaluator
 from agentflow_eval.judge import JudgeReply, JudgeRequest
 from agentflow_eval.result import EvalReport, TokenUsage
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def assert_eval_passed(report: EvalReport, min_pass_rate: float = 1.0) -> None:
@@ -59,7 +62,7 @@ def assert_criterion_passed(report: EvalReport, criterion: str, min_score: float
         raise AssertionError(f"{criterion} has the mean score {stats.avg_score:.2f}, {min_score:.2f} needed")
 
 
-def parametrize_eval_cases(eval_file: Path | str) -> Callable[[Any], Any]:
+def parametrize_eval_cases(eval_file: Path | str) -> pytest.MarkDecorator:
     """A pytest mark that runs a test once for each case of a file, as the argument ``eval_case``, named by its id."""
     import pytest
 
