@@ -14,9 +14,10 @@ _DEEPEST = 64
 _LONGEST_NUMBER = 300
 _LONGEST_SHOWN = 200
 
-_OPENER = re.compile(r"\{|\[(?=\s*+\{)|<(/?)(think|thinking|reasoning)>", re.IGNORECASE)
+_OPENER = re.compile(r"\{|\[(?=\s*+\{)")
+_THOUGHTS = re.compile(r"\s*+<(think|thinking|reasoning)>", re.IGNORECASE)
 _MARKS = re.compile(r"[\"'{}]")
-_SPACE = re.compile(r"\s*+")
+_SPACE = re.compile(r"[ \t\r\n]*+")
 _TEXTS = {
     '"': re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"', re.DOTALL),
     "'": re.compile(r"'([^'\\]*+(?:\\.[^'\\]*+)*+)'", re.DOTALL),
@@ -24,8 +25,9 @@ _TEXTS = {
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?=[\s,}\]])")
 _WORD = re.compile(r"-?[A-Za-z]++(?=[\s,}\]])")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
+_ODD_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\(?![\"\\/bfnrtu])")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _WORDS = {"true": True, "false": False, "null": None}
 _PYTHON_WORDS = {"True": True, "False": False, "None": None}
 _NO_NUMBERS = frozenset({"nan", "-nan", "inf", "-inf", "infinity", "-infinity"})
@@ -51,7 +53,7 @@ class Found:
         values: The objects and lists of objects, in order.
         broken: Parts in braces that cannot be read.
         prose: The text around them, without a model's thoughts.
-        cut: Whether something begins that never ends.
+        cut: Whether something begins that never ends, or ends that never began.
         lenient: Whether a value was not strict JSON.
     """
 
@@ -69,7 +71,7 @@ def short(value: Any) -> str:
 
 
 def find(text: str) -> Found:
-    """What a reply is made of; what stands in ``<think>`` is left out.
+    """What a reply is made of, without the thoughts that it begins with.
 
     Raises:
         UnusableReplyError: A value is one that no verdict holds: NaN, a key with two values.
@@ -79,16 +81,26 @@ def find(text: str) -> Found:
     if whole is not None:
         found.values.append(whole)
         return found
-    position = 0
-    while opener := _OPENER.search(text, position):
+    position = _past_thoughts(text)
+    while position >= 0 and (opener := _OPENER.search(text, position)):
         found.prose.append(text[position : opener.start()])
-        thinks = opener.group(2) is not None
-        position = _past_thoughts(text, opener, found) if thinks else _past_value(text, opener.start(), found)
-        if position < 0:
-            found.cut = True
-            return found
-    found.prose.append(text[position:])
+        position = _past_value(text, opener.start(), found)
+    if position >= 0:
+        found.prose.append(text[position:])
+    # A brace that closes nothing is left of an object whose beginning is missing.
+    found.cut = position < 0 or any("}" in part for part in found.prose)
     return found
+
+
+def _past_thoughts(text: str) -> int:
+    """Where the thoughts at the beginning are over, or -1; tags further on may be quotes of what is judged."""
+    position = 0
+    while tag := _THOUGHTS.match(text, position):
+        end = re.compile(f"</{tag.group(1)}>", re.IGNORECASE).search(text, tag.end())
+        if end is None:
+            return -1
+        position = end.end()
+    return position
 
 
 def _past_value(text: str, start: int, found: Found) -> int:
@@ -104,18 +116,6 @@ def _past_value(text: str, start: int, found: Found) -> int:
         return end
     found.lenient = found.lenient or reader.lenient
     return reader.position
-
-
-def _past_thoughts(text: str, tag: re.Match[str], found: Found) -> int:
-    """Where the thoughts that this tag begins or ends are over, or -1."""
-    if not tag.group(1):
-        end = re.compile(f"</{tag.group(2)}>", re.IGNORECASE).search(text, tag.end())
-        return end.end() if end else -1
-    # The template of some models opens the thoughts itself, so that only their end is in the reply.
-    found.values.clear()
-    found.broken.clear()
-    found.prose.clear()
-    return tag.end()
 
 
 def _strict(text: str) -> Any:
@@ -230,6 +230,7 @@ class _Reader:
         self.lenient = self.lenient or quote == "'" or "\n" in inside
         if "\\" not in inside:
             return inside
+        self.lenient = self.lenient or _ODD_ESCAPE.search(inside) is not None
         return _PAIR.sub(_joined, _ESCAPE.sub(_unescaped, inside))
 
     def _scalar(self) -> Any:
@@ -254,9 +255,11 @@ class _Reader:
 
 def _unescaped(match: re.Match[str]) -> str:
     code = match.group(1)
+    if code in ("u", "x"):
+        raise _BrokenError  # a character's number that is not there
     if len(code) > 1:
         return chr(int(code[1:], 16))
-    return _ESCAPED.get(code, code)
+    return _ESCAPED.get(code, match.group())
 
 
 def _joined(pair: re.Match[str]) -> str:

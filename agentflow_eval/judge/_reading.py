@@ -181,7 +181,7 @@ def _value(by_lower: Mapping[str, list[Any]], name: str) -> Any:
     found = by_lower.get(name.lower())
     if not found:
         raise UnusableReplyError(f"the reply has no {name!r}")
-    if any(not same(value, found[0]) for value in found):
+    if any(not same(value, found[0]) for value in found[1:]):
         raise UnusableReplyError(f"the reply gives {name!r} twice with different values")
     return found[0]
 
