@@ -75,6 +75,9 @@ class AgentEvaluator:
         if given is not None and not isinstance(given, TrajectoryCollector):
             kind = type(given).__name__
             raise UsageError(f"the second argument is the TrajectoryCollector, got {kind}; name it: config={kind}(...)")
+        wrong = [type(criterion).__name__ for criterion in criteria if not isinstance(criterion, BaseCriterion)]
+        if wrong:
+            raise UsageError(f"criteria takes BaseCriterion objects, got {wrong[0]}; the slots go into config=")
         self.graph = graph
         self.collector = collector
         self.config = config or EvalConfig.default()

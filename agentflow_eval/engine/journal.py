@@ -66,15 +66,22 @@ def read_journal(path: Path) -> EvalReport:
     lines = read_text(path, "journal").split("\n")
     try:
         header = json.loads(lines[0])
-        results = list(_results(lines[1:]))
+        results = list(_results(path, lines[1:]))
         return EvalReport.create(results=results, interrupted=True, **header)
+    except LoadError:
+        raise
     except ValidationError as exc:
-        raise LoadError(str(path), explain(exc, EvalCaseResult)) from exc
+        raise LoadError(str(path), explain(exc, EvalReport)) from exc
     except (ValueError, TypeError) as exc:
         raise LoadError(str(path), [Problem("", f"not a journal of a run: {exception_text(exc)}")]) from exc
 
 
-def _results(lines: list[str]) -> Iterator[EvalCaseResult]:
+def _results(path: Path, lines: list[str]) -> Iterator[EvalCaseResult]:
     whole = lines[:-1]  # what follows the last newline was cut off
-    for line in whole:
-        yield EvalCaseResult.model_validate_json(line)
+    for number, line in enumerate(whole, start=2):
+        try:
+            yield EvalCaseResult.model_validate_json(line)
+        except ValidationError as exc:
+            found = explain(exc, EvalCaseResult)
+            problems = [Problem(" ".join([f"line {number}", place]).strip(), text) for place, text in found]
+            raise LoadError(str(path), problems) from exc

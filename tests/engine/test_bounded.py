@@ -1,0 +1,126 @@
+"""A limit that a stranger's coroutine cannot ignore."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from agentflow_eval.engine._bounded import Ended, bounded
+
+
+async def swallows_cancellation() -> None:
+    """Goes on for a while although it is cancelled."""
+    until = time.monotonic() + 1.3
+    while time.monotonic() < until:
+        try:
+            await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            continue
+
+
+def test_in_time() -> None:
+    """Work that ends in time is reported with its seconds."""
+    ended = asyncio.run(bounded(asyncio.sleep(0.01), 5))
+    assert 0.005 < ended.seconds < 1
+    assert Ended(seconds=ended.seconds) == ended
+
+
+def test_past_the_limit() -> None:
+    """Work past the limit is cancelled and may clean up."""
+    cleaned: list[bool] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    ended = asyncio.run(bounded(work(), 0.02))
+    assert (ended.timed_out, ended.abandoned, ended.cancelled, ended.blocked_seconds) == (True, False, False, 0.0)
+    assert cleaned == [True]
+
+
+def test_cleanup_that_raises() -> None:
+    """What the cleanup of cancelled work raises is nobody's surprise."""
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("disk full")
+
+    assert asyncio.run(bounded(work(), 0.02)).timed_out
+
+
+def test_ignored_cancellation() -> None:
+    """Work that ignores its cancellation is left to itself after a grace period."""
+
+    async def main() -> Ended:
+        ended = await bounded(swallows_cancellation(), 0.02)
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        return ended
+
+    ended = asyncio.run(main())
+    assert (ended.timed_out, ended.abandoned) == (True, True)
+    assert 1.0 <= ended.seconds < 1.3
+
+
+def test_blocked_loop() -> None:
+    """Work that blocks the event loop past its limit has timed out, and the seconds are told."""
+
+    async def work() -> None:
+        time.sleep(0.1)
+
+    ended = asyncio.run(bounded(work(), 0.02))
+    assert ended.timed_out
+    assert 0.05 < ended.blocked_seconds < 0.5
+
+
+def test_blocked_loop_and_late_timer() -> None:
+    """A timer that fires much too late says that the loop was blocked."""
+
+    async def work() -> None:
+        time.sleep(0.6)
+        await asyncio.sleep(5)
+
+    ended = asyncio.run(bounded(work(), 0.02))
+    assert ended.timed_out
+    assert 0.5 < ended.blocked_seconds < 2
+
+
+def test_cancelled_from_outside() -> None:
+    """Cancelling the caller cancels the work and raises."""
+    seen: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    async def main() -> None:
+        task = asyncio.create_task(bounded(work(), 5))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+    assert seen == ["cancelled"]
+
+
+def test_cancelled_by_itself() -> None:
+    """Work that cancels its own task has not timed out and says so."""
+
+    async def work() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(1)
+
+    ended = asyncio.run(bounded(work(), 5))
+    assert (ended.cancelled, ended.timed_out) == (True, False)
