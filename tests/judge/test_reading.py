@@ -314,7 +314,7 @@ def pairs_of(text: str) -> list[tuple[str, Any]] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            body = ast.parse(re.sub(r"[\x00-\x1f]", " ", pythonic), mode="eval").body
+            body = ast.parse(re.sub("[\x00-\x1f\ud800-\udfff]", " ", pythonic).replace("\\N", "N"), mode="eval").body
             if isinstance(body, ast.Dict):
                 keys = [ast.literal_eval(key) for key in body.keys if key is not None]
                 return [(str(key), value_of(value)) for key, value in zip(keys, body.values, strict=True)]
