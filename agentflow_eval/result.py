@@ -71,9 +71,15 @@ class _Empty:
 class _EmptyDict(_Empty, dict[str, Any]):
     __ior__ = _Empty._refuse
 
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return dict, ()  # copies can be filled
+
 
 class _EmptyList(_Empty, list[Any]):
     __iadd__ = _Empty._refuse
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return list, ()  # copies can be filled
 
 
 EMPTY_DICT: dict[str, Any] = _EmptyDict()
@@ -480,7 +486,7 @@ def verdict(results: Sequence[CriterionResult]) -> tuple[Outcome, ErrorKind | No
         return Outcome.FAILED, None
     if Outcome.ERROR in outcomes:
         kinds = [result.details.get("error_kind", ErrorKind.CRITERION) for result in results if result.is_error]
-        return Outcome.ERROR, ErrorKind(kinds[0])
+        return Outcome.ERROR, ErrorKind(kinds[0]) if kinds[0] in list(ErrorKind) else ErrorKind.CRITERION
     if Outcome.PASSED in outcomes:
         return Outcome.PASSED, None
     return Outcome.ERROR, ErrorKind.NOTHING_CHECKED
