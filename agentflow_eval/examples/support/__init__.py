@@ -1,0 +1,1 @@
+"""A customer-support agent of an outdoor shop, as a LangGraph graph."""
