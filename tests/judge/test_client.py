@@ -223,8 +223,8 @@ class CalledObject:
         with_tokens,
         parsed,
         functools.partial(with_more, text=GOOD),
-        Callable_(),
-        Callable_().method,
+        CalledObject(),
+        CalledObject().method,
     ],
 )
 def test_function_judges(function: Callable[[Any], Awaitable[Any]]) -> None:
@@ -351,7 +351,7 @@ async def hangs(request: Any) -> str:
 
 async def stubborn(request: Any) -> str:
     """Ignores its cancellation, for a while."""
-    for _ in range(30):
+    for _ in range(13):
         try:
             await asyncio.sleep(0.1)
         except asyncio.CancelledError:
