@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import random
+import secrets
 import sys
 import time
 import warnings
@@ -285,7 +285,7 @@ class _Run:
         self.eval_set = eval_set
         self.source = source
         self.output_dir = Path(output_dir or self.config.reporter.output_dir)
-        self.run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{random.getrandbits(32):08x}"
+        self.run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         self.progress = Progress([None] * len(eval_set))
         self.started_at = datetime.now(UTC)
         self.clock = time.perf_counter()

@@ -46,6 +46,7 @@ from agentflow_eval.result import (
 _make_case_result = maker(EvalCaseResult)
 _put = object.__setattr__  # the models are frozen for everybody else, and __dict__ would cost memory
 _FRAMES_SHOWN = 8
+_ids = random.Random()  # not the shared one: a user may have seeded it
 
 
 @dataclass(slots=True)
@@ -222,7 +223,7 @@ def _being_cancelled() -> bool:
 def _session(case: EvalCase) -> Session:
     given = case.session_input
     return Session(
-        thread_id=f"eval-{random.getrandbits(96):024x}",
+        thread_id=f"eval-{_ids.getrandbits(96):024x}",
         app_name=given.app_name,
         user_id=given.user_id,
         state=copy.deepcopy(given.state) if given.state else {},
