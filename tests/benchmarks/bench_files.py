@@ -22,7 +22,10 @@ def large_set(count: int) -> EvalSet:
             f"case-{index}",
             f"Where is order {index}?",
             f"Order {index} was shipped with DHL and arrives in 2 days.",
-            [ToolCall(name="lookup_order", args={"order_id": index}), ToolCall(name="track", args={"code": f"X{index}"})],
+            [
+                ToolCall(name="lookup_order", args={"order_id": index}),
+                ToolCall(name="track", args={"code": f"X{index}"}),
+            ],
             ["MAIN", "TOOL", "MAIN"],
             name=f"Order {index}",
         )
