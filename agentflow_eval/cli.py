@@ -51,8 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         code = commands.main(None if argv is None else list(argv), prog_name="agentflow-eval", standalone_mode=False)
-    except click.exceptions.Exit as exc:
-        return exc.exit_code
     except click.ClickException as exc:
         exc.show()
         return exc.exit_code
@@ -67,13 +65,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def script() -> NoReturn:
     """The command as a process."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:  # who started the process has closed it
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # for good
+        elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
         code = main()
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as exc:  # standard output is full, or its reader went away
+        if not isinstance(exc, BrokenPipeError):
+            click.echo(f"error: {exc}", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     _leave(code)
@@ -393,6 +396,7 @@ def check(files: tuple[str, ...]) -> int:
     from agentflow_eval.config import EvalConfig
     from agentflow_eval.dataset import EvalSet
     from agentflow_eval.errors import LoadError
+    from agentflow_eval.reporters._words import count
 
     broken = False
     for path in files:
@@ -405,8 +409,8 @@ def check(files: tuple[str, ...]) -> int:
                 else:
                     eval_set = EvalSet.from_file(path)
                     turns = sum(len(case.conversation) for case in eval_set)
-                    problems = []
-                    summary = f"eval set {eval_set.eval_set_id!r}, {len(eval_set)} cases, {turns} turns"
+                    problems, cases = [], count(len(eval_set), "case")
+                    summary = f"eval set {eval_set.eval_set_id!r}, {cases}, {count(turns, 'turn')}"
             except LoadError as exc:
                 problems, summary = [str(exc)], ""
         broken = broken or bool(problems)
@@ -447,13 +451,15 @@ def list_cases(
     json_output: str | None,
 ) -> int:
     """List the cases of eval sets without running them."""
+    from agentflow_eval.reporters._words import count
+
     sets, _ = _loaded(evalsets, None)
     chosen = [_select(eval_set, ids, names, tags) for _, eval_set in sets]
     if not any(len(eval_set) for eval_set in chosen):
         _explain_empty([eval_set for _, eval_set in sets], ids, names, tags)
         return NOTHING_TO_RUN
     for eval_set in chosen:
-        click.echo(f"{eval_set.eval_set_id}: {len(eval_set)} cases")
+        click.echo(f"{eval_set.eval_set_id}: {count(len(eval_set), 'case')}")
         for case in eval_set:
             click.echo(_line(case))
     if json_output is not None:

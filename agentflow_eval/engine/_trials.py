@@ -19,6 +19,7 @@ def combined(trials: Sequence[EvalCaseResult]) -> EvalCaseResult:
             "duration_seconds": sum(trial.duration_seconds for trial in trials),
             "token_usage": sum((trial.token_usage for trial in trials), NO_TOKENS),
             "agent_token_usage": sum((trial.agent_token_usage for trial in trials), NO_TOKENS),
+            "simulator_token_usage": sum((trial.simulator_token_usage for trial in trials), NO_TOKENS),
             "judge_cost": total_cost(trial.judge_cost for trial in trials),
             "trials": list(trials),
         }

@@ -72,7 +72,7 @@ def read_journal(path: Path) -> EvalReport:
         raise
     except ValidationError as exc:
         raise LoadError(str(path), explain(exc, EvalReport)) from exc
-    except (ValueError, TypeError) as exc:
+    except (ValueError, TypeError, RecursionError) as exc:
         raise LoadError(str(path), [Problem("", f"not a journal of a run: {exception_text(exc)}")]) from exc
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.dataset import SessionInput
+from agentflow_eval.engine._trials import combined
 from agentflow_eval.result import CriterionResult, EvalCaseResult, Outcome, TokenUsage
 from tests.engine.runs import Instant, case, ok, run_one, talk
 
@@ -105,6 +106,27 @@ def test_trials_of_a_case() -> None:
     assert len(run_one(agent, case(trials=3)).trials) == 3
     assert run_one(agent, case(trials=1), trials=5).trials == []
     assert next(calls) == 5
+
+
+def test_sums() -> None:
+    """Tokens and costs are those of all trials; an unknown cost is none."""
+    scored = CriterionResult.scored("own", 1.0, 0.5, token_usage=TokenUsage(input_tokens=2), cost=0.5)
+    values: dict[str, Any] = {
+        "eval_id": "c1",
+        "passed": True,
+        "outcome": Outcome.PASSED,
+        "criterion_results": [scored],
+        "judge_cost": 0.5,
+        "token_usage": TokenUsage(input_tokens=7),
+        "agent_token_usage": TokenUsage(input_tokens=5),
+        "simulator_token_usage": TokenUsage(input_tokens=3),
+    }
+    free = {**values, "judge_cost": None, "criterion_results": [scored.model_copy(update={"cost": None})]}
+    result = combined([EvalCaseResult(**values), EvalCaseResult(**values), EvalCaseResult(**free)])
+    assert (result.judge_cost, result.criterion_results[0].cost) == (1.0, 1.0)
+    sums = [result.token_usage, result.agent_token_usage, result.simulator_token_usage]
+    assert [tokens.input_tokens for tokens in sums] == [21, 15, 9]
+    assert result.criterion_results[0].token_usage.input_tokens == 6
 
 
 def test_trials_of_a_timeout() -> None:
