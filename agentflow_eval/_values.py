@@ -218,6 +218,7 @@ def _same_number(expected: float, actual: float) -> bool:
 def _text_mismatch(expected: str, actual: str, path: str) -> str | None:
     if expected == actual:
         return None
+    expected, actual = printable(expected), printable(actual)  # as the collector records text
     if unicodedata.normalize("NFC", expected) == unicodedata.normalize("NFC", actual):
         return None
     if _folded(expected) == _folded(actual):

@@ -14,11 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, RootMod
 from pydantic.dataclasses import dataclass
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from agentflow_eval._files import model_text, read_model, write_text
+from agentflow_eval._files import model_text, printable, read_model, write_text
 from agentflow_eval._values import matcher_problem, mismatch
 from agentflow_eval.config import BudgetConfig, CriteriaConfig, Keywords, NonEmptyText, PositiveCount, Seconds
 from agentflow_eval.errors import LoadError, LoadWarning, Problem
-
 
 _random = random.Random()
 """A source of its own: who seeds the shared one gets new ids all the same, and the sequence that was asked for."""
@@ -228,8 +227,8 @@ class Invocation(BaseModel):
 
     @property
     def expected_text(self) -> str | None:
-        """The text of the expected answer, or None when none is stated."""
-        return None if self.expected_final_response is None else self.expected_final_response.get_text()
+        """The text of the expected answer as a run would record it, or None when none is stated."""
+        return None if self.expected_final_response is None else printable(self.expected_final_response.get_text())
 
     @classmethod
     def simple(

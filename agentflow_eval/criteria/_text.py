@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import regex
 
-_ASCII_TOKEN = re.compile(r"(?<![a-z0-9_])[+-]?\d+(?:[.,]\d+)*(?![a-z0-9_])|[a-z0-9_]+(?:'[a-z]+)*")
+_ASCII_TOKEN = re.compile(r"(?<![a-z0-9_])[+-]?\d+(?:[.,]\d+)*(?![a-z0-9_])|[a-z0-9_]+(?:'[a-z0-9_]+)*")
+
+_AS_TYPED = str.maketrans("\u2019\u2212", "'-")
+"""The apostrophe and the minus of typesetters, as keyboards have them."""
 
 
 @cache
@@ -25,7 +28,7 @@ def _token() -> regex.Pattern[str]:
     by_grapheme = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
     letter = rf"[[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d]--[{by_character}{by_grapheme}]]"
     return regex.compile(
-        rf"(?<![\p{{L}}\p{{N}}_])[+\-\u2212]?\p{{Nd}}+(?:[.,]\p{{Nd}}+)*(?![\p{{L}}\p{{N}}_])"
+        rf"(?<![\p{{L}}\p{{N}}_])[+-]?\p{{Nd}}+(?:[.,]\p{{Nd}}+)*(?![\p{{L}}\p{{N}}_])"
         rf"|(?:(?=[{by_character}{by_grapheme}])\X)"
         rf"|{letter}+(?:'{letter}+)*"
         r"|(?:(?=\p{So})\X)",
@@ -41,7 +44,7 @@ def tokens(text: str) -> list[str]:
     """
     if text.isascii():
         return _ASCII_TOKEN.findall(text.lower())
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("\u2019", "'")
+    folded = unicodedata.normalize("NFKC", text).casefold().translate(_AS_TYPED)
     found: list[str] = _token().findall(unicodedata.normalize("NFKC", folded))
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from agentflow_eval._values import as_name
 from agentflow_eval.config import ContainsKeywordsConfig
 from agentflow_eval.criteria._base import NO_RESPONSE, NothingToJudgeError, SlotCriterion, View, notes
 from agentflow_eval.criteria._text import folded, stands_alone, tokens, words_around
@@ -86,11 +87,11 @@ def _searches(
     view: View, config: ContainsKeywordsConfig, own: Sequence[tuple[TurnResult, str]], common: Sequence[str]
 ) -> list[Search]:
     """A turn's own keywords in that turn's answer, the common ones in the last answer."""
-    searches = {(word, _text(view, turn, config)): None for turn, word in own}
+    searches = [(word, _text(view, turn, config)) for turn, word in own]
     if common:
         last = _text(view, view.answers[-1][0], config) if view.answers else ""
-        searches |= dict.fromkeys((word, last) for word in common)
-    return list(searches)
+        searches += [(word, last) for word in common]
+    return list(dict.fromkeys((as_name(word), text) for word, text in searches))
 
 
 def _text(view: View, turn: TurnResult, config: ContainsKeywordsConfig) -> str:
