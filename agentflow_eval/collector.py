@@ -125,6 +125,7 @@ class TrajectoryCollector:
         self.end_time: float | None = None
         self.closed = False
         self.failures: list[str] = []
+        self.exits: list[AgentError] = []
         self._turns: list[_TurnMark] = []
         self._open: dict[str, ToolRecord] = {}
         self._tokens: TokenUsage | None = None

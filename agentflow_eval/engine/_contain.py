@@ -67,7 +67,11 @@ async def _without_exit(coro: Coroutine[Any, Any, Any]) -> Any:
     try:
         return await coro
     except SystemExit as exc:
-        raise AgentError(f"SystemExit({exc.code!r}): a task tried to end the process") from exc
+        error = AgentError(f"SystemExit({exc.code!r}): a task tried to end the process")
+        collector = CURRENT.get()
+        if collector is not None:
+            collector.exits.append(error)
+        raise error from exc
 
 
 @contextmanager

@@ -207,6 +207,9 @@ async def _turn(
         raise
     except BaseException as exc:  # the agent is a stranger: SystemExit and the like belong to its case
         raised.append(exc)
+    else:
+        raised += collector.exits  # the process would have ended, even if the agent caught what we raised instead
+    collector.exits.clear()
 
 
 def _agent_broke(exc: BaseException, turn: Turn, case: EvalCase) -> Break:

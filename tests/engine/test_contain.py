@@ -116,6 +116,19 @@ def test_exit_in_an_inner_task() -> None:
     assert report.results[0].error == "AgentError: SystemExit(3): a task tried to end the process"
 
 
+def test_exit_that_the_agent_catches() -> None:
+    """An agent that takes what its task raised for an ordinary error would have ended the process all the same."""
+
+    async def agent(text: str) -> str:
+        if text == "c1":
+            await asyncio.gather(exits(0), return_exceptions=True)
+        return "ok"
+
+    report = run(agent, *numbered(2))
+    assert outcomes(report) == ["error", "passed"]
+    assert report.results[0].error == "AgentError: SystemExit(0): a task tried to end the process"
+
+
 def test_exit_in_a_task_of_a_criterion() -> None:
     """Nor can a task that a criterion makes."""
     result = run_one(ok, own=[Waiting(lambda: asyncio.create_task(exits(4)))])
