@@ -310,6 +310,11 @@ class CriterionResult(_Record):
         """Whether the criterion could not judge."""
         return self.outcome is Outcome.ERROR
 
+    @property
+    def not_reached(self) -> bool:
+        """Whether it never judged because the run itself broke."""
+        return self.details.get("run_broke") is True
+
     @classmethod
     def scored(
         cls,
@@ -442,6 +447,11 @@ class EvalCaseResult(_Record):
         return [r for r in self.criterion_results if r.outcome in (Outcome.FAILED, Outcome.ERROR)]
 
     @property
+    def findings(self) -> list[CriterionResult]:
+        """The failed criteria that say something of their own: not those that a broken run kept from judging."""
+        return [result for result in self.failed_criteria if not result.not_reached]
+
+    @property
     def passed_criteria(self) -> list[CriterionResult]:
         """Criteria that passed."""
         return [result for result in self.criterion_results if result.passed]
@@ -474,7 +484,7 @@ class EvalCaseResult(_Record):
             return []
         if self.outcome is Outcome.SKIPPED:
             return [f"skipped: {self.skip_reason}"]
-        lines = [f"{r.criterion}: {r.reason}" for r in self.failed_criteria]
+        lines = [f"{r.criterion}: {r.reason}" for r in self.findings]
         own = self.error if self.error_kind not in (None, ErrorKind.CRITERION, ErrorKind.JUDGE) or not lines else None
         return [own, *lines] if own else lines
 

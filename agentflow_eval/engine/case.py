@@ -144,7 +144,7 @@ async def _run_once(case: EvalCase, plan: Plan) -> EvalCaseResult:
         results = await _judge_all(criteria, execution, scored_case, plan)
     else:
         reason = f"not scored, because the run broke: {broke.message}"
-        results = [CriterionResult.broken(c.name, _threshold(c), reason) for c in criteria]
+        results = [CriterionResult.broken(c.name, _threshold(c), reason, {"run_broke": True}) for c in criteria]
     return _result(case, execution, results, broke, collector.stdout, user.token_usage)
 
 

@@ -137,7 +137,7 @@ def own_error(case: EvalCaseResult) -> str:
     """What broke the case itself, on one line without its turn; empty when only criteria broke, or nothing."""
     if not case.error:
         return ""
-    if case.error_kind in (None, ErrorKind.CRITERION, ErrorKind.JUDGE) and case.failed_criteria:
+    if case.error_kind in (None, ErrorKind.CRITERION, ErrorKind.JUDGE) and case.findings:
         return ""
     return _TURN.sub("", one_line(case.error))
 
@@ -152,7 +152,7 @@ def findings(case: EvalCaseResult, say: Callable[[CriterionResult], str] = findi
     """Everything that kept a case from passing, one line each, nothing twice."""
     error = own_error(case)
     own = [error] if error else []
-    return own + [say(result) for result in case.failed_criteria if not repeats_error(case, result)]
+    return own + [say(result) for result in case.findings if not repeats_error(case, result)]
 
 
 def exception_name(case: EvalCaseResult) -> str | None:

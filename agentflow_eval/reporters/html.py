@@ -136,7 +136,7 @@ def _causes(cases: Sequence[EvalCaseResult]) -> list[tuple[_CauseKey, list[int]]
 
 
 def _cause_keys(case: EvalCaseResult) -> Iterator[_CauseKey]:
-    broken = case.failed_criteria
+    broken = case.findings
     for result in broken:
         text = "" if result.outcome is Outcome.FAILED else _first_line(result.error)
         yield result.outcome, result.criterion, text
