@@ -397,13 +397,12 @@ def _own_problems(matcher: dict[str, Any], path: str) -> Iterator[tuple[str, str
 
 
 def _regex_problems(pattern: Any, path: str) -> Iterator[tuple[str, str]]:
-    if not isinstance(pattern, str):
-        yield path, f"$regex takes a string, got {shown(pattern)}"
-        return
     try:
-        re.compile(pattern)
+        re.compile(pattern if isinstance(pattern, str) else "")
     except re.error as exc:
         yield path, f"$regex {shown(pattern)} is not a regular expression: {exc.msg} at position {exc.pos}"
+    if not isinstance(pattern, str):
+        yield path, f"$regex takes a string, got {shown(pattern)}"
 
 
 def _approx_problems(matcher: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:

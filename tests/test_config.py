@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from agentflow_eval import (
     CRITERIA,
     DEFAULT_JUDGE_MODEL,
+    AgentOptions,
     BaseCriterionConfig,
     CriteriaConfig,
     CriterionConfig,
@@ -450,6 +451,7 @@ def test_with_rubrics() -> None:
     "config",
     [
         EvalConfig(),
+        EvalConfig(agent_options=AgentOptions(input_key="question", output_node="ANSWER", initial_state={"n": [1]})),
         EvalConfig.default(),
         EvalConfig.strict(),
         EvalConfig.relaxed().with_rubrics([RUBRIC]),

@@ -273,6 +273,14 @@ def test_duplicate_ids(tmp_path: Path) -> None:
     assert '"a" is already the id of eval_cases[0]' in str(caught.value)
 
 
+def test_conversation_and_scenario(tmp_path: Path) -> None:
+    """A case is played from a conversation or by a simulated user."""
+    scenario = {"starting_prompt": "Hi", "conversation_plan": "Ask for the hours.", "goals": ["knows the hours"]}
+    case = {"eval_id": "a", "conversation": [{"user_content": QUESTION}], "scenario": scenario}
+    with pytest.raises(LoadError, match=r"eval_cases\[0\].scenario: a case has a conversation or a scenario, not both"):
+        load(tmp_path, case)
+
+
 def test_generated_id_that_is_taken(tmp_path: Path) -> None:
     """A case named like a generated id collides visibly."""
     conversation = [{"user_content": QUESTION}]
@@ -365,7 +373,7 @@ eval_sets = some(EvalSet, eval_set_id=names, name=texts, eval_cases=st.lists(cas
 
 
 @given(eval_sets)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_save_then_load_is_the_identity(tmp_path: Path, eval_set: EvalSet) -> None:
     """What was written is read, nothing more and nothing less, and writes the same bytes again."""
     first, second = tmp_path / "set.json", tmp_path / "set.again.json"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,21 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from agentflow_eval import EvalConfig, EvalSet, LoadError, LoadWarning, MatchType, MissingFileError, ReportError
+from agentflow_eval import (
+    EvalConfig,
+    EvalReport,
+    EvalSet,
+    LoadError,
+    LoadWarning,
+    MatchType,
+    MissingFileError,
+    ReportError,
+)
 from agentflow_eval._files import (
     dotted,
+    explain,
     model_line,
     model_text,
     printable,
@@ -24,6 +36,7 @@ from agentflow_eval._files import (
     safe_name,
     write_text,
 )
+from agentflow_eval.errors import Problem
 
 Load = Callable[[str | bytes], EvalSet]
 
@@ -226,6 +239,33 @@ def test_large_file(load: Load) -> None:
     assert len(load(content)) == 10_000
 
 
+def test_loading_leaves_the_collector_of_garbage_alone(load: Load) -> None:
+    """Whether garbage is collected after loading is as it was before."""
+    for switch, expected in ((gc.disable, False), (gc.enable, True)):
+        switch()
+        load(set_text())
+        assert expected == gc.isenabled()
+
+
+def test_a_lower_limit_for_numbers(load: Load) -> None:
+    """A program that lets Python read fewer digits still reads its files."""
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        assert load(set_text()[:-1] + ', "metadata": {"n": 1' + "0" * 1000 + "}}").metadata["n"] == 10**1000
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
+def test_unknown_key_in_a_step(tmp_path: Path) -> None:
+    """Steps of a report are closed too."""
+    step = {"step_type": "node", "name": "A", "colour": "red"}
+    values = {"eval_set_id": "s", "results": [{"eval_id": "c", "actual_trajectory": [step]}]}
+    (tmp_path / "r.json").write_text(json.dumps(values))
+    with pytest.raises(LoadError, match=r"results\[0\].actual_trajectory\[0\].colour: "):
+        EvalReport.from_file(tmp_path / "r.json")
+
+
 @pytest.mark.parametrize("cls", [EvalSet, EvalConfig])
 def test_missing_file(tmp_path: Path, cls: type[EvalSet | EvalConfig]) -> None:
     """A missing file is both kinds of error that people catch, and the working directory is told."""
@@ -270,6 +310,7 @@ class Size(BaseModel):
 
     share: float = Field(0.5, gt=0, le=1)
     count: int = Field(1, ge=0)
+    code: str = Field("a", pattern="^[a-z]$")
     by_name: dict[str, Shelf] = {}
 
 
@@ -290,6 +331,7 @@ Size.model_rebuild()
         ('{"share": 0}', "share: must be above 0 and at most 1, got number 0"),
         ('{"share": "all"}', 'share: must be a number, got text "all"'),
         ('{"share": true}', None),
+        ('{"code": "AB"}', "code: string should match pattern '^[a-z]$', got text \"AB\""),
         ('{"count": -1}', "count: must be greater than or equal to 0, got number -1"),
         (
             '{"by_name": {"top": {"widht": 1}}}',
@@ -309,6 +351,16 @@ def test_bounds(tmp_path: Path, content: str, message: str | None) -> None:
     with pytest.raises(LoadError) as caught:
         read_model(path, Size, "size")
     assert message in str(caught.value)
+
+
+def test_explaining_values_of_code() -> None:
+    """What code got wrong is explained like what a file got wrong."""
+    with pytest.raises(ValidationError) as caught:
+        Size.model_validate({"share": {1, 2}, "by_name": {"top": {"width": []}}})
+    assert explain(caught.value, Size) == [
+        Problem("share", "must be a number, got {1, 2}"),
+        Problem("by_name.top.width", "must be a whole number, got list []"),
+    ]
 
 
 @pytest.mark.parametrize(

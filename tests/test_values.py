@@ -80,6 +80,8 @@ plain_args = st.dictionaries(st.text(max_size=4), json_values, max_size=4).filte
         pytest.param({"x": 1}, {"x": 1, "y": 2}, "args.y: unexpected, got 2", id="one more"),
         pytest.param({"$any": True}, {"$any": True}, None, id="names of arguments are names"),
         pytest.param({"t": (1, 2)}, {"t": [1, 2]}, None, id="tuples are lists"),
+        pytest.param({"m": MappingProxyType({"a": 1})}, {"m": {"a": 1}}, None, id="mappings are objects"),
+        pytest.param({"m": MappingProxyType({"a": 1})}, {"m": {"a": 2}}, "args.m.a: expected 1, got 2", id="mapping"),
     ],
 )
 def test_mismatch(expected: Any, actual: Any, why: str | None) -> None:
@@ -232,24 +234,28 @@ def test_mismatch_never_raises(expected: Any, actual: Any) -> None:
 
 # Examples
 
-regexes = st.sampled_from(
-    [
-        r"\d{3}-\w+",
-        "[a-f]{2}",
-        "(ab|cd)+",
-        r"a?b*",
-        ".",
-        r"\S\s\W",
-        "x{2,}y",
-        "(?:n|m)o",
-        r"[^a]",
-        r"[^\w-]",
-        r"[^a-z0 ]+",
-        r"\.json",
-        "ﬁ",
-        "e\u0301",
-    ]
-)
+PATTERNS = [
+    r"\d{3}-\w+",
+    "[a-f]{2}",
+    "(ab|cd)+",
+    "a?b*",
+    ".",
+    r"\S\s\W",
+    "x{2,}y",
+    "(?:n|m)o",
+    "[^a]",
+    "[^b]",
+    r"[^\w-]",
+    "[^a-z0 ]+",
+    r"[\d_]",
+    r"[\s.]",
+    r"[\W]",
+    r"\.json",
+    "ﬁ",
+    "e\u0301",
+    "",
+]
+regexes = st.sampled_from(PATTERNS)
 matchers = st.recursive(
     st.one_of(
         scalars,
@@ -275,6 +281,12 @@ def test_example_matches(expected: dict[str, Any]) -> None:
     """The example of an expectation meets it."""
     assert matcher_problem(expected) is None
     assert mismatch(expected, {key: example(value) for key, value in expected.items()}) is None
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_example_of_a_pattern(pattern: str) -> None:
+    """The example of a pattern is a text that it matches as a whole."""
+    assert mismatch({"v": {"$regex": pattern}}, {"v": example({"$regex": pattern})}) is None
 
 
 def test_example_of_a_pattern_beyond_it() -> None:
