@@ -70,7 +70,8 @@ async def every_other(text):
 async def waits(text):
     if text == "c3":
         open("third", "w").close()
-        await asyncio.sleep(0.5)
+        while not os.path.exists("go on"):
+            await asyncio.sleep(0.01)
     return "ok"
 
 async def hangs_at_third(text):
@@ -127,7 +128,7 @@ def written(folder: Path) -> list[EvalReport]:
 def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
     """The command as a process of its own."""
     command = [sys.executable, "-m", "agentflow_eval", *arguments]
-    values: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 30} | options
+    values: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 120} | options
     return subprocess.run(command, **values)
 
 
@@ -704,9 +705,10 @@ def test_help(capsys: Capture) -> None:
 def test_help_is_quick() -> None:
     """Help does not load what it does not need."""
     process("--help")
-    began = time.monotonic()
+    began = os.times()
     made = process("--help")
-    assert time.monotonic() - began < 1.5
+    ended = os.times()
+    assert ended.children_user + ended.children_system - began.children_user - began.children_system < 1.0
     assert made.returncode == 0
     assert made.stdout.startswith("Usage: agentflow-eval")
     program = "import sys\nfrom agentflow_eval.cli import main\nmain(['--help'])\nprint(*sys.modules, file=sys.stderr)"
@@ -722,7 +724,7 @@ def test_agent_that_hangs(folder: Path, agent: str) -> None:
     assert made.returncode == 1, made.stderr
     assert "the agent timed out after 0.1 s" in made.stdout
     assert "Traceback" not in made.stderr
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
 
 
 def test_encoding_of_the_terminal(folder: Path) -> None:
@@ -764,7 +766,7 @@ def test_broken_pipe(folder: Path) -> None:
 def test_output_that_goes_nowhere(folder: Path, redirected: str, code: int, said: str) -> None:
     """Closed streams are as good as /dev/null; a full disk or a reader that left is exit code 1; no traceback."""
     command = f"{sys.executable} -m agentflow_eval list set.json {redirected}; exit ${{PIPESTATUS[0]}}"
-    made = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30)
+    made = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
     assert made.returncode == code
     assert made.stderr == said
 
@@ -774,7 +776,7 @@ def test_output_that_goes_nowhere(folder: Path, redirected: str, code: int, said
 def test_run_without_a_terminal(folder: Path, redirected: str, code: int) -> None:
     """A run writes its files even when nobody sees the rest; a console report that was lost is exit code 1."""
     command = f"{sys.executable} -m agentflow_eval run set.json --config config.json --agent cli_agents:tells"
-    made = subprocess.run(["bash", "-c", f"{command} {redirected}"], capture_output=True, text=True, timeout=30)
+    made = subprocess.run(["bash", "-c", f"{command} {redirected}"], capture_output=True, text=True, timeout=120)
     assert made.returncode == code
     assert "Traceback" not in made.stderr
     assert len(written(folder / "out")) == 1
@@ -794,13 +796,25 @@ def started(*options: str, agent: str, sets: str = "set.json") -> subprocess.Pop
         agent,
     ]
     running = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 20
+    until = time.monotonic() + 100
     while not Path("third").exists():
         assert time.monotonic() < until
         assert running.poll() is None, running.communicate()
         time.sleep(0.005)
     time.sleep(0.02)
     return running
+
+
+def interrupted(running: subprocess.Popen[str]) -> str:
+    """What a run prints on standard error until it has taken note of a first Ctrl-C."""
+    assert running.stderr is not None
+    running.send_signal(signal.SIGINT)
+    said = ""
+    while "stopping" not in said:
+        line = running.stderr.readline()
+        assert line, said
+        said += line
+    return said
 
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
@@ -811,10 +825,10 @@ def test_first_interrupt(folder: Path) -> None:
     """The first Ctrl-C lets running cases end, begins no other, writes everything, and exits with 130."""
     eval_set(*numbered(5), eval_set_id="orders").to_file("set.json")
     running = started("--junit-output", "j.xml", agent="cli_agents:waits", sets="set.json other.json")
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    assert "stopping: no new cases, running ones finish" in interrupted(running)
+    Path("go on").touch()
+    out, err = running.communicate(timeout=100)
     assert running.returncode == 130, err
-    assert "stopping: no new cases" in err
     assert "INTERRUPTED" in out
     assert "Traceback" not in err
     (report,) = written(folder / "out")
@@ -830,8 +844,9 @@ def test_first_interrupt(folder: Path) -> None:
 def test_interrupt_in_the_last_case(folder: Path) -> None:
     """When the set was just complete, the next one is not begun all the same."""
     running = started("--json-output", "all.json", agent="cli_agents:waits", sets="set.json other.json")
-    running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    interrupted(running)
+    Path("go on").touch()
+    out, err = running.communicate(timeout=100)
     assert running.returncode == 130, err
     assert "PASSED: 3 of 3 cases passed" in out
     first, second = json.loads(Path("all.json").read_text(encoding="utf-8"))["reports"]
@@ -844,11 +859,10 @@ def test_second_interrupt(folder: Path) -> None:
     """The second Ctrl-C ends the running cases too; what was earned is written."""
     eval_set(*numbered(5), eval_set_id="orders").to_file("set.json")
     running = started(agent="cli_agents:hangs_at_third")
-    running.send_signal(signal.SIGINT)
-    time.sleep(0.1)
+    interrupted(running)
     assert running.poll() is None
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=100)
     assert running.returncode == 130, err
     assert "Traceback" not in err
     assert "INTERRUPTED" in out
@@ -861,7 +875,7 @@ def test_killed(folder: Path, capsys: Capture) -> None:
     """A run that is killed leaves its results in a journal that ``report`` reads, even when its last line is torn."""
     running = started(agent="cli_agents:hangs_at_third")
     running.kill()
-    running.communicate(timeout=20)
+    running.communicate(timeout=100)
     (journal,) = (folder / "out").iterdir()
     assert journal.name.endswith(".partial.jsonl")
     with journal.open("ab") as stream:
@@ -881,6 +895,6 @@ def test_interrupt_while_the_agent_is_imported(folder: Path) -> None:
     Path("cli_slow.py").write_text("import time\nopen('third', 'w').close()\ntime.sleep(30)\n", encoding="utf-8")
     running = started(agent="cli_slow:ok")
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=20)
+    _, err = running.communicate(timeout=100)
     assert running.returncode == 130, err
     assert err.strip() == "interrupted"

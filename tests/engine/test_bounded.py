@@ -10,20 +10,10 @@ import pytest
 from agentflow_eval.engine._bounded import Ended, bounded
 
 
-async def swallows_cancellation() -> None:
-    """Goes on for a while although it is cancelled."""
-    until = time.monotonic() + 1.3
-    while time.monotonic() < until:
-        try:
-            await asyncio.sleep(0.02)
-        except asyncio.CancelledError:
-            continue
-
-
 def test_in_time() -> None:
     """Work that ends in time is reported with its seconds."""
     ended = asyncio.run(bounded(asyncio.sleep(0.01), 5))
-    assert 0.005 < ended.seconds < 1
+    assert 0.005 < ended.seconds < 5
     assert Ended(seconds=ended.seconds) == ended
 
 
@@ -58,14 +48,25 @@ def test_cleanup_that_raises() -> None:
 def test_ignored_cancellation() -> None:
     """Work that ignores its cancellation is left to itself after a grace period."""
 
+    released = False
+
+    async def work() -> None:
+        while not released:
+            try:
+                await asyncio.sleep(0.02)
+            except asyncio.CancelledError:
+                continue
+
     async def main() -> Ended:
-        ended = await bounded(swallows_cancellation(), 0.02)
+        nonlocal released
+        ended = await bounded(work(), 0.02)
+        released = True
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
         return ended
 
     ended = asyncio.run(main())
     assert (ended.timed_out, ended.abandoned) == (True, True)
-    assert 1.0 <= ended.seconds < 1.3
+    assert ended.seconds >= 1.0
 
 
 def test_blocked_loop() -> None:
@@ -76,7 +77,7 @@ def test_blocked_loop() -> None:
 
     ended = asyncio.run(bounded(work(), 0.02))
     assert ended.timed_out
-    assert 0.05 < ended.blocked_seconds < 0.5
+    assert ended.blocked_seconds > 0.05
 
 
 def test_blocked_loop_and_late_timer() -> None:
@@ -88,7 +89,7 @@ def test_blocked_loop_and_late_timer() -> None:
 
     ended = asyncio.run(bounded(work(), 0.02))
     assert ended.timed_out
-    assert 0.5 < ended.blocked_seconds < 2
+    assert ended.blocked_seconds > 0.5
 
 
 def test_cancelled_from_outside() -> None:

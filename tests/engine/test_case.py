@@ -115,7 +115,7 @@ def test_late_result() -> None:
         time.sleep(0.05)
         return "ok"
 
-    report = run(agent, *numbered(2), timeout=0.2)
+    report = run(agent, *numbered(2), timeout=0.5)
     assert outcomes(report) == ["error", "passed"]
     assert [result.actual_response for result in report.results] == ["", "ok"]
 
@@ -164,7 +164,7 @@ def test_ignored_cancellation() -> None:
 
     async def main() -> EvalReport:
         nonlocal ended
-        report = await AgentEvaluator(agent, config=config(timeout=0.05)).evaluate(eval_set(*numbered(2)))
+        report = await AgentEvaluator(agent, config=config(timeout=0.3)).evaluate(eval_set(*numbered(2)))
         ended = True
         await asyncio.sleep(0.05)
         return report
@@ -190,11 +190,11 @@ def test_limit_spans_all_turns() -> None:
     """The limit bounds the turns together."""
 
     async def agent(text: str) -> str:
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(0.4)
         return "ok"
 
-    result = run_one(agent, talk("a", "b", "c"), timeout=0.1)
-    assert result.error == "the agent timed out after 0.1 s (turn 2)"
+    result = run_one(agent, talk("a", "b", "c"), timeout=0.7)
+    assert result.error == "the agent timed out after 0.7 s (turn 2)"
     assert [turn.outcome for turn in result.turn_results] == ["ok", "error", "not_run"]
 
 
@@ -457,7 +457,7 @@ def test_no_retry_after_an_answer(answer: str | None) -> None:
             await asyncio.sleep(5)
         return answer
 
-    report = run(agent, case(), case("c2", query="slow"), retries=5, timeout=0.02)
+    report = run(agent, case(), case("c2", query="slow"), retries=5, timeout=0.3)
     assert outcomes(report) == ["failed", "error"]
     assert calls == ["hi", "slow"]
     assert [result.attempts for result in report.results] == [1, 1]
