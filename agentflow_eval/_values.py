@@ -29,6 +29,7 @@ _LONGEST_REPR = 2000
 _MOST_BITS = 14_000
 """Larger whole numbers have more than the 4300 digits that Python writes and reads as text."""
 _LARGEST_EXPONENT = 300
+_WORD = 1 << 63
 _SHOWN = 120
 _SCALARS = (str, int, bool)
 
@@ -50,7 +51,9 @@ def jsonable(value: Any, depth: int = _DEEPEST, above: tuple[int, ...] = ()) -> 
     """
     kind = type(value)
     if kind is str:
-        return printable(value)
+        return value if value.isprintable() else printable(value)
+    if kind is dict and (flat := _flat_copy(value)) is not None:
+        return flat
     if kind is int:
         return value if value.bit_length() <= _MOST_BITS else hex(value)
     if kind is bool or value is None:
@@ -76,6 +79,22 @@ def jsonable(value: Any, depth: int = _DEEPEST, above: tuple[int, ...] = ()) -> 
         return _foreign(value, depth, (*above, id(value)))
     except Exception as exc:  # a stranger's object may raise from any method
         return f"<{kind.__name__}: unreadable, {type(exc).__name__}>"
+
+
+def _flat_copy(values: dict[Any, Any]) -> dict[str, Any] | None:
+    """A copy of an object that holds nothing but plain short values, as most arguments do; None of any other."""
+    copy = {}
+    for key, item in values.items():
+        kind = type(item)
+        plain = (
+            item.isprintable()
+            if kind is str
+            else item is None or kind is bool or (kind is int and -_WORD < item < _WORD)
+        )
+        if not plain or type(key) is not str or not key.isprintable():
+            return None
+        copy[key] = item
+    return copy
 
 
 def _finite(value: float) -> float | str:
@@ -146,6 +165,8 @@ def as_text(value: Any) -> str | None:
 def as_name(value: Any) -> str:
     """What somebody gave as a name, as text: that of an enum member is its value. Never raises."""
     kind = type(value)
+    if kind is str and value.isprintable():
+        return str(value)
     if issubclass(kind, enum.Enum):
         return as_name(value.value)
     if issubclass(kind, str):

@@ -53,12 +53,13 @@ def shape(*names: str) -> Callable[..., dict[str, Any]]:
     All dictionaries of one shape share their keys, which halves the memory that thousands of small ones take.
     """
 
-    class Shape:
-        def __init__(self, *values: Any) -> None:
-            for name, value in zip(names, values, strict=True):
-                setattr(self, name, value)
-
-    return lambda *values: vars(Shape(*values))
+    assigned = "\n".join(f"        self.{name} = {name}" for name in names)
+    source = f"class Shape:\n    def __init__(self, {', '.join(names)}):\n{assigned}\n"
+    source += f"def make({', '.join(names)}):\n    return Shape({', '.join(names)}).__dict__"
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)  # noqa: S102  # the source is made of key names only
+    make: Callable[..., dict[str, Any]] = namespace["make"]
+    return make
 
 
 class _Empty:

@@ -7,6 +7,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator
+from types import CoroutineType
 from typing import Any
 
 from agentflow_eval.adapters._target import Session, Turn
@@ -43,9 +44,11 @@ class FunctionTarget:
             outcome = call()
         else:
             outcome = await run_blocking(functools.partial(_called, call, collector))
-        if inspect.isawaitable(outcome):
+        if type(outcome) is CoroutineType or inspect.isawaitable(outcome):
             outcome = await outcome
-        if isinstance(outcome, AsyncIterator):
+        if type(outcome) is str:
+            collector.say(outcome)
+        elif isinstance(outcome, AsyncIterator):
             async for item in outcome:
                 _take_piece(item, collector)
         elif isinstance(outcome, Iterator):

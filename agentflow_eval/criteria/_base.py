@@ -48,6 +48,10 @@ class BaseCriterion(ABC):
     """
 
     name: str = "criterion"
+    waits: ClassVar[bool] = True
+    """Whether `evaluate` has to be awaited."""
+    trusted: ClassVar[bool] = False
+    """Whether its results need no checking: the criteria of the config slots."""
 
     def __init__(self, config: BaseCriterionConfig | None = None) -> None:
         self.config: BaseCriterionConfig = config or BaseCriterionConfig()
@@ -59,6 +63,8 @@ class BaseCriterion(ABC):
 
 class SyncCriterion(BaseCriterion):
     """A criterion that needs no waiting."""
+
+    waits = False
 
     @abstractmethod
     def evaluate_sync(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
@@ -195,6 +201,7 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
         config_class: The slot's settings.
     """
 
+    trusted = True
     slot: ClassVar[str]
     config_class: ClassVar[type[BaseCriterionConfig]]
     turns_only: bool = False

@@ -29,6 +29,7 @@ class JudgedCriterion(BaseCriterion):
         default_scale: What scores mean when the config does not say.
     """
 
+    trusted = True
     slot: ClassVar[str]
     default_scale: ClassVar[Scale] = "0-1"
     config: JudgedConfig

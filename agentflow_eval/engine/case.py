@@ -17,8 +17,7 @@ from agentflow_eval._values import jsonable
 from agentflow_eval.adapters import Session, Target, Turn
 from agentflow_eval.collector import CURRENT, TrajectoryCollector
 from agentflow_eval.config import EvalConfig
-from agentflow_eval.criteria import BaseCriterion, SyncCriterion, for_case
-from agentflow_eval.criteria._base import SlotCriterion
+from agentflow_eval.criteria import BaseCriterion, for_case
 from agentflow_eval.criteria._judged import JudgedCriterion
 from agentflow_eval.dataset import EvalCase, Invocation
 from agentflow_eval.engine._bounded import Ended, bounded
@@ -280,18 +279,20 @@ async def _judge_all(
     criteria: Sequence[BaseCriterion], execution: ExecutionResult, case: EvalCase, plan: Plan
 ) -> list[CriterionResult]:
     """The result of each criterion, in order; those that wait do so together."""
+    if not any(criterion.waits for criterion in criteria):
+        return [_judge_now(criterion, execution, case) for criterion in criteria]
     limit = plan.config.criterion_timeout
     waiting = {
         index: _judge(criterion, execution, case)
         if isinstance(criterion, JudgedCriterion)
         else _judge_within(limit, criterion, execution, case)
         for index, criterion in enumerate(criteria)
-        if not isinstance(criterion, SyncCriterion) and criterion.name not in plan.distrusted
+        if criterion.waits and criterion.name not in plan.distrusted
     }
     waited = dict(zip(waiting, await asyncio.gather(*waiting.values()), strict=True)) if waiting else {}
     return [
         _judge_now(criterion, execution, case)
-        if isinstance(criterion, SyncCriterion)
+        if not criterion.waits
         else waited.get(index) or _distrusted(criterion, plan)
         for index, criterion in enumerate(criteria)
     ]
@@ -302,10 +303,11 @@ def _distrusted(criterion: BaseCriterion, plan: Plan) -> CriterionResult:
     return CriterionResult.broken(criterion.name, _threshold(criterion), plan.distrusted[criterion.name], details)
 
 
-def _judge_now(criterion: SyncCriterion, execution: ExecutionResult, case: EvalCase) -> CriterionResult:
+def _judge_now(criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase) -> CriterionResult:
     """The criterion's result; whatever it raises is its own error and nobody else's."""
     try:
-        return _checked(criterion, criterion.evaluate_sync(execution, case))
+        result = criterion.evaluate_sync(execution, case)  # type: ignore[attr-defined]  # it does not wait
+        return result if criterion.trusted else _checked(criterion, result)
     except (Exception, SystemExit, asyncio.CancelledError) as exc:  # a user's criterion is a stranger too
         return _broken(criterion, f"raised {exception_text(exc)}")
 
@@ -341,7 +343,7 @@ def _checked(criterion: BaseCriterion, result: Any) -> CriterionResult:
     """The result, which a user's criterion may have filled with anything."""
     if not isinstance(result, CriterionResult):
         return _broken(criterion, f"returned {type(result).__name__}, not a CriterionResult")
-    if isinstance(criterion, (SlotCriterion, JudgedCriterion)):
+    if criterion.trusted:
         return result
     values = {name: getattr(result, name) for name in CriterionResult.model_fields}
     details = jsonable(result.details)
