@@ -314,7 +314,7 @@ def test_content_blocks(content: Any, given: Any) -> None:
 
 def test_answer_in_blocks() -> None:
     """Text blocks and refusals are the answer; reasoning is not."""
-    blocks = [
+    blocks: list[str | dict[Any, Any]] = [
         {"type": "reasoning", "reasoning": "hm"},
         {"type": "text", "text": "No"},
         {"type": "refusal", "refusal": "!"},
