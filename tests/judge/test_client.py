@@ -367,7 +367,7 @@ def test_timeout(judge: Any, said: str) -> None:
         started = time.monotonic()
         with pytest.raises(NotEnoughVerdictsError) as caught:
             await Judges(lambda model: Other(judge), timeout=0.05).answer(question())
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 10
         return caught.value
 
     assert said in str(asyncio.run(run()))

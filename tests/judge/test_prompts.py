@@ -74,7 +74,6 @@ def test_untrusted_text(text: str) -> None:
     made = prompt(question=text, answer=text, expected=text)
     assert [block(made, name) for name in ("question", "answer", "expected_answer")] == [text] * 3
     assert made.messages[0]["content"].replace(token_of(made), "") == prompt_without_token()
-    assert "49" not in made.text
 
 
 def prompt_without_token() -> str:

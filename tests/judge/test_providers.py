@@ -292,24 +292,22 @@ def judges_for(server: Server, timeout: float = 20.0, concurrency: int = 8, **va
     return Judges(lambda model: resolve(model, chosen, {"SECRET": KEY}), timeout=timeout, max_concurrency=concurrency)
 
 
-@pytest.mark.parametrize("script", [[Reply(fault="hang")], [Reply(seconds=5)]])
+@pytest.mark.parametrize("script", [[Reply(fault="hang")], [Reply(seconds=60)]])
 def test_deadline(script: list[Reply]) -> None:
     """A hang ends at the time limit, retries included, and the error says so."""
     started = time.monotonic()
     with serving(script) as server:
         (problem,) = asyncio.run(verdicts(judges_for(server, timeout=0.3), 1))
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10
     assert "custom-model" in str(problem)
     assert "0.3 s" in str(problem)
 
 
 def test_deadline_over_retries() -> None:
     """The time limit is for all attempts together: no retry that cannot end in time is begun."""
-    started = time.monotonic()
-    with serving([error(503, "busy")]) as server:
-        (problem,) = asyncio.run(verdicts(judges_for(server, timeout=0.8, max_retries=50), 1))
-    assert time.monotonic() - started < 2
-    assert "HTTP 503: busy; the next attempt would wait 1 s, and judge.timeout (0.8 s) leaves" in str(problem)
+    problem, server = failure_of([*[error(503, retry_after=0)] * 3, error(503, "busy")], timeout=4.0, max_retries=50)
+    assert "HTTP 503: busy; the next attempt would wait 4 s, and judge.timeout (4 s) leaves" in str(problem)
+    assert len(server.requests) == 4
 
 
 def test_concurrency_limit_and_pool() -> None:
