@@ -95,7 +95,7 @@ def test_sync_timeout() -> None:
         late.append(True)
         return "ok"
 
-    result = run_one(agent, timeout=0.05)
+    result = run_one(agent, timeout=0.5)
     assert (result.error_kind, result.node_visits) == ("timeout", ["EARLY"])
     release.set()
     while not late:
