@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import operator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
@@ -116,6 +117,17 @@ def test_saver_without_the_async_half() -> None:
     assert [result.agent_response for result in execution.turns] == ["1", "3"]
     assert execution.node_visits == ["count", "count"]
     assert calls(execution) == [("add", {"a": 1, "b": 2})] * 2
+
+
+def test_saver_that_is_broken() -> None:
+    """What the saver raises goes on to the engine."""
+
+    class Broken(InMemorySaver):
+        async def aget_tuple(self, config: Any) -> Any:
+            raise ConnectionError("database down")
+
+    with pytest.raises(ConnectionError, match="database down"):
+        say(chain(MessagesState, ("a", lambda state: {}), checkpointer=Broken()))
 
 
 def test_breakpoint_of_a_graph_that_only_runs_synchronously() -> None:
@@ -344,6 +356,37 @@ def test_tool_without_a_request() -> None:
     """A tool that a node calls by itself is recorded when it starts, each time."""
     graph = chain(MessagesState, ("a", lambda state: [add.invoke({"a": 1, "b": n}) for n in range(9)] and {}))
     assert calls(say(graph)) == [("add", {"a": 1, "b": n}) for n in range(9)]
+
+
+def test_model_and_tools_in_one_node() -> None:
+    """Calls that a node runs before it returns the request are recorded in the order of the request, once."""
+    model = RuleModel(rule=once(("add", {"a": 1, "b": 1}), ("add", {"a": 2, "b": 2})))
+
+    async def work(state: MessagesState) -> dict[str, Any]:
+        asked = await model.ainvoke(state["messages"])
+        second, first = [await add.ainvoke(dict(call, type="tool_call")) for call in reversed(asked.tool_calls)]
+        return {"messages": [asked, first, second, AIMessage("done")]}
+
+    execution = say(chain(MessagesState, ("work", work)), "one", "two")
+    assert [(call.args["a"], call.result) for call in execution.tool_calls] == [(1, "2"), (2, "4")] * 2
+    assert execution.actual_response == "done"
+
+
+def test_output_node_that_speaks_in_messages() -> None:
+    """The answer of an output node is its message, not the whole update."""
+    graph = chain(
+        MessagesState,
+        ("draft", lambda state: {"messages": [AIMessage("draft")]}),
+        ("check", lambda state: {"messages": [AIMessage("fine")]}),
+    )
+    assert say(graph, output_node="draft").actual_response == "draft"
+
+
+def test_output_node_with_several_values() -> None:
+    """The answer of an output node that sets several fields is the update as JSON."""
+    graph = chain(Ticket, ("a", lambda state: {"answer": "x", "question": "y"}))
+    answer = say(graph, input_key="question", output_node="a").actual_response
+    assert json.loads(answer) == {"answer": "x", "question": "y"}
 
 
 def test_model_that_takes_text() -> None:
