@@ -17,7 +17,7 @@ class AinvokeTarget:
 
     It is asked with ``{"messages": [...]}``, the whole conversation as ``{"role", "content"}``; a LangChain model with
     that list; with ``input_key`` it is asked with ``{input_key: text}``. It may answer with text, a message, an object
-    with ``messages``, or anything else, and ``output_key`` names the value that is the answer.
+    with ``messages``, a list of messages, or anything else, and ``output_key`` names the value that is the answer.
 
     Raises:
         TargetError: ``output_node`` is given; only graphs have nodes.
@@ -39,7 +39,7 @@ class AinvokeTarget:
         self._output_key = output_key
         self._initial_state = dict(initial_state or {})
         self._takes_config = _takes_config(agent)
-        self._takes_messages = any(cls.__name__ == "BaseLanguageModel" for cls in type(agent).__mro__)
+        self._takes_messages = _begins_with_a_model(agent)
 
     async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
         """Asks once and records what comes back."""
@@ -58,7 +58,8 @@ class AinvokeTarget:
         return messages if self._takes_messages else {**state, "messages": messages}
 
     def _take(self, result: Any, collector: TrajectoryCollector) -> None:
-        said = self._new_messages(result)
+        listed = _messages_of(result)
+        said = _new_messages(listed or [])
         _record_calls(said, collector)
         _messages.record(said, collector)
         if self._output_key is not None:
@@ -66,22 +67,39 @@ class AinvokeTarget:
                 keys = ", ".join(map(str, result)) if isinstance(result, Mapping) else type(result).__name__
                 raise AgentError(f"the agent's answer has no {self._output_key!r} (output_key); it has: {keys}")
             collector.say(result[self._output_key])
-        elif said or (isinstance(result, Mapping) and "messages" in result):
+        elif listed is not None:
             collector.say(_messages.answer(said))
         else:
             collector.take(result)
 
-    @staticmethod
-    def _new_messages(result: Any) -> list[Any]:
-        """The messages after the last one of the user."""
-        if _messages.is_message(result):
-            found = [result]
-        elif isinstance(result, Mapping) and isinstance(result.get("messages"), (list, tuple)):
-            found = [message for message in result["messages"] if _messages.is_message(message)]
-        else:
-            return []
-        users = [index for index, message in enumerate(found) if _messages.role(message) == "user"]
-        return found[users[-1] + 1 :] if users else found
+
+def _messages_of(result: Any) -> list[Any] | None:
+    """The messages that an answer consists of or holds; None when it is something else."""
+    if _messages.is_message(result):
+        return [result]
+    listed = _messages.field(result, "messages")
+    if isinstance(listed, (list, tuple)):
+        return [message for message in listed if _messages.is_message(message)]
+    if isinstance(result, (list, tuple)) and result and all(map(_messages.is_message, result)):
+        return list(result)
+    return None
+
+
+def _new_messages(messages: list[Any]) -> list[Any]:
+    """The messages after the last one of the user."""
+    users = [index for index, message in enumerate(messages) if _messages.role(message) == "user"]
+    return messages[users[-1] + 1 :] if users else messages
+
+
+def _begins_with_a_model(agent: Any) -> bool:
+    """Whether it is a LangChain model, also with tools, retries or fallbacks, or a chain that begins with one."""
+    while agent is not None:
+        names = {cls.__name__ for cls in type(agent).__mro__}
+        if "BaseLanguageModel" in names:
+            return True
+        inner = {"RunnableBindingBase": "bound", "RunnableWithFallbacks": "runnable", "RunnableSequence": "first"}
+        agent = next((getattr(agent, part, None) for name, part in inner.items() if name in names), None)
+    return False
 
 
 def _takes_config(agent: Any) -> bool:

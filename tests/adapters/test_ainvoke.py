@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 
 from agentflow_eval.adapters import Session, Turn, adapt
@@ -19,6 +21,7 @@ from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.dataset import MessageContent
 from agentflow_eval.errors import AgentError, TargetError
 from agentflow_eval.result import ExecutionResult
+from tests.adapters.graphs import RuleModel, wants
 
 
 class Agent:
@@ -96,6 +99,11 @@ def openai_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
         ({"messages": [{"type": "ai", "content": "as a server sends it"}]}, "as a server sends it"),
         ({"messages": [AIMessage("said before"), {"role": "user", "content": "hi"}]}, ""),
         ({"messages": []}, ""),
+        (SimpleNamespace(messages=[AIMessage("old"), HumanMessage("hi"), AIMessage("in an object")]), "in an object"),
+        (SimpleNamespace(messages=[AIMessage("said before"), HumanMessage("hi")]), ""),
+        ([HumanMessage("hi"), AIMessage("in a list")], "in a list"),
+        (["a", "b"], '["a", "b"]'),
+        ([], "[]"),
         ({"response": "ours"}, "ours"),
         ({"anything": 1}, '{"anything": 1}'),
         (None, ""),
@@ -115,6 +123,21 @@ def test_the_whole_conversation_is_given() -> None:
     assert execution.actual_response == "answer 3"
 
 
+def test_the_conversation_cannot_be_changed() -> None:
+    """An agent that writes into what it is given does not change the next turn."""
+    heard: list[int] = []
+
+    def reply(question: Any) -> str:
+        heard.append(len(question["messages"]))
+        question["messages"][0]["content"] = "changed"
+        question["messages"].clear()
+        return "ok"
+
+    execution = say(Agent(reply), "one", "two")
+    assert heard == [1, 3]
+    assert [message["content"] for message in execution.messages] == ["one", "ok", "two", "ok"]
+
+
 def test_plain_value_instead_of_an_awaitable() -> None:
     """An ``ainvoke`` that is no coroutine is taken as it is."""
     assert say(SimpleNamespace(ainvoke=lambda _question: "now")).actual_response == "now"
@@ -132,6 +155,32 @@ def test_chat_model() -> None:
         usage.total_tokens,
         usage.cache_read_tokens,
     ) == (10, 4, 14, 6)
+
+
+def test_chat_model_with_tools() -> None:
+    """A model with bound tools is asked with the list of messages too, and what it requests is a call."""
+    model = RuleModel(rule=lambda messages: wants(("add", {"a": len(messages)}))).bind_tools([])
+    execution = say(model)
+    assert [(call.name, call.args) for call in execution.tool_calls] == [("add", {"a": 1})]
+    assert execution.actual_response == ""
+
+
+@pytest.mark.parametrize("kind", ["parser", "retry", "fallbacks"])
+def test_chain_that_begins_with_a_model(kind: str) -> None:
+    """Whatever stands around a model, it is asked with the list of messages."""
+    agents: dict[str, Any] = {
+        "parser": EchoModel() | StrOutputParser(),
+        "retry": EchoModel().with_retry(),
+        "fallbacks": EchoModel().bind(stop=["x"]).with_fallbacks([EchoModel()]),
+    }
+    assert say(agents[kind], "one", "two").actual_response == "3: two"
+
+
+def test_chain_of_a_prompt_and_a_model() -> None:
+    """A chain that begins with a prompt takes the text by ``input_key``."""
+    chain = ChatPromptTemplate.from_template("Say {text} in {lang}") | EchoModel() | StrOutputParser()
+    execution = say(chain, input_key="text", initial_state={"lang": "German"})
+    assert execution.actual_response == "1: Say hi in German"
 
 
 def test_runnable() -> None:
