@@ -1,3 +1,5 @@
+"""Tests of LangGraph agents, with real graphs."""
+
 from __future__ import annotations
 
 import asyncio

@@ -1,3 +1,5 @@
+"""The example agents, eval sets and configs."""
+
 from __future__ import annotations
 
 import asyncio
