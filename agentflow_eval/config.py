@@ -173,7 +173,7 @@ class BudgetConfig(BaseCriterionConfig):
         return {name: value for name in names if (value := getattr(self, name)) is not None}
 
 
-class JudgedConfig(BaseCriterionConfig):
+class JudgedConfig(_ScopedConfig):
     """What every criterion has that asks a model."""
 
     judge_model: NonEmptyText = Field(DEFAULT_JUDGE_MODEL, description="The model that judges.")

@@ -352,6 +352,30 @@ class CriterionResult(_Record):
         )
 
     @classmethod
+    def failed(
+        cls,
+        criterion: str,
+        score: float,
+        threshold: float,
+        details: dict[str, Any],
+        reason: str,
+        token_usage: TokenUsage = NO_TOKENS,
+        cost: float | None = None,
+    ) -> CriterionResult:
+        """A judgement that did not pass whatever the score is: one turn failed, or there was no answer to judge."""
+        return _make_criterion_result(
+            criterion=criterion,
+            score=score,
+            passed=False,
+            threshold=threshold,
+            details=details | {"reason": reason},
+            error=None,
+            token_usage=token_usage,
+            cost=cost,
+            outcome=Outcome.FAILED,
+        )
+
+    @classmethod
     def skipped(cls, criterion: str, threshold: float, reason: str) -> CriterionResult:
         """No judgement, because the case states nothing to judge by."""
         return cls._unscored(criterion, threshold, Outcome.SKIPPED, reason, None, {})

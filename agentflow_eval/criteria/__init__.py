@@ -65,7 +65,7 @@ def for_case(case: EvalCase, criteria: CriteriaConfig, judges: Judges | None = N
     for slot in slots:
         config = next(config for own in by_turn if (config := own.enabled().get(slot)))
         criterion = _made(slot, config, judges)
-        if isinstance(criterion, SlotCriterion):
+        if isinstance(criterion, (SlotCriterion, JudgedCriterion)):
             criterion.turns_only = True
         built.append(criterion)
     order = list(CRITERIA.values())

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from agentflow_eval.config import REPORTED_NAMES, BaseCriterionConfig
 from agentflow_eval.dataset import EvalCase, Invocation, ToolCall
 from agentflow_eval.errors import AgentflowEvalError
-from agentflow_eval.result import NO_TOKENS, CriterionResult, ErrorKind, ExecutionResult, Outcome, TurnResult
+from agentflow_eval.result import (
+    NO_TOKENS,
+    CriterionResult,
+    ErrorKind,
+    ExecutionResult,
+    Outcome,
+    TurnResult,
+    total_cost,
+)
 
 Config = TypeVar("Config", bound=BaseCriterionConfig)
 
@@ -230,9 +238,11 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
     def evaluate_sync(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
         """The judgement of the case, once or turn by turn as ``scope`` and the turns' own criteria say."""
         view = view_of_case(actual, expected)
-        if self.slot in view.own_slots or getattr(self.config, "scope", "case") == "turn":
-            return self._judge_turns(actual, expected)
-        return self._judge(view, self.config)
+        if not by_turn(self.slot, self.config, view):
+            return self._judge(view, self.config)
+        parts = turn_parts(self.slot, self.config, self.turns_only, actual, expected)
+        rows = [(number, self._judge(part, config)) for number, part, config in parts]
+        return over_turns(self.name, self.config.threshold, rows)
 
     def _judge(self, view: View, config: Config) -> CriterionResult:
         try:
@@ -244,55 +254,46 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
         except CannotJudgeError as exc:
             return CriterionResult.broken(self.name, config.threshold, str(exc))
 
-    def _judge_turns(self, actual: ExecutionResult, case: EvalCase) -> CriterionResult:
-        rows: list[tuple[int, CriterionResult]] = []
-        turns = zip(_turns_of(actual, case), case.conversation, strict=False)
-        for number, (result, turn) in enumerate(turns, start=1):
-            config = self._config_of_turn(turn)
-            if config is not None and config.enabled:
-                last = case if turn is case.conversation[-1] else None
-                rows.append((number, self._judge(view_of_turn(actual, result, turn, last), config)))
-        return self._over_turns(rows)
 
-    def _config_of_turn(self, turn: Invocation) -> Config | None:
-        if turn.criteria is not None and self.slot in turn.criteria.model_fields_set:
-            own: Config | None = getattr(turn.criteria, self.slot)
-            return own
-        return None if self.turns_only else self.config
-
-    def _over_turns(self, rows: list[tuple[int, CriterionResult]]) -> CriterionResult:
-        """One judgement of the turns': the mean score, passed when every judged turn passed."""
-        details: dict[str, Any] = {"turns": [_row(number, result) for number, result in rows]}
-        reasons = [
-            f"turn {number}: {result.reason}" for number, result in rows if result.reason and not _skipped(result)
-        ]
-        threshold = self.config.threshold
-        broken = [result for _, result in rows if result.is_error]
-        scores = [result.score for _, result in rows if result.score is not None]
-        if broken:
-            details |= {key: value for key, value in broken[0].details.items() if key == "error_kind"}
-            return CriterionResult.broken(self.name, threshold, "; ".join(reasons), details)
-        if not scores:
-            result = CriterionResult.skipped(self.name, threshold, "no turn states an expectation for it")
-            result.details.update(details)
-            return result
-        mean = sum(scores) / len(scores)
-        if all(result.passed for _, result in rows if not _skipped(result)):
-            return CriterionResult.scored(self.name, mean, min(mean, threshold), details)
-        return _failed(self.name, mean, threshold, details, "; ".join(reasons))
+def by_turn(slot: str, config: BaseCriterionConfig, view: View) -> bool:
+    """Whether a slot is scored turn by turn: its scope says so, or some turn gives it itself."""
+    return slot in view.own_slots or getattr(config, "scope", "case") == "turn"
 
 
-def _failed(name: str, score: float, threshold: float, details: dict[str, Any], reason: str) -> CriterionResult:
-    """A failed judgement whatever the score: the mean of the turns may be high enough although one turn failed."""
-    return CriterionResult(
-        criterion=name,
-        score=score,
-        passed=False,
-        threshold=threshold,
-        details=details | {"reason": reason},
-        token_usage=NO_TOKENS,
-        outcome=Outcome.FAILED,
-    )
+def turn_parts(
+    slot: str, config: Any, turns_only: bool, actual: ExecutionResult, case: EvalCase
+) -> Iterator[tuple[int, View, Any]]:
+    """Number (from 1), view and settings of each turn in which the slot is on; a turn's own settings win."""
+    turns = zip(_turns_of(actual, case), case.conversation, strict=False)
+    for number, (result, turn) in enumerate(turns, start=1):
+        own = turn.criteria is not None and slot in turn.criteria.model_fields_set
+        chosen = getattr(turn.criteria, slot) if own else None if turns_only else config
+        if chosen is not None and chosen.enabled:
+            last = case if turn is case.conversation[-1] else None
+            yield number, view_of_turn(actual, result, turn, last), chosen
+
+
+def over_turns(name: str, threshold: float, rows: Sequence[tuple[int, CriterionResult]]) -> CriterionResult:
+    """One judgement of the turns': the mean score, passed when every judged turn passed, failed when one failed."""
+    details: dict[str, Any] = {"turns": [_row(number, result) for number, result in rows]}
+    judged = [(number, result) for number, result in rows if not _skipped(result)]
+    reason = "; ".join(f"turn {number}: {result.reason}" for number, result in judged if result.reason)
+    tokens = sum((result.token_usage for _, result in judged), NO_TOKENS)
+    cost = total_cost(result.cost for _, result in judged)
+    scores = [result.score for _, result in judged if result.score is not None]
+    mean = sum(scores) / len(scores) if scores else 0.0
+    outcomes = {result.outcome for _, result in judged}
+    if Outcome.FAILED in outcomes:
+        return CriterionResult.failed(name, mean, threshold, details, reason, tokens, cost)
+    if Outcome.ERROR in outcomes:
+        kinds = [r.details["error_kind"] for _, r in judged if r.is_error and "error_kind" in r.details]
+        kind = {"error_kind": kinds[0]} if kinds else {}
+        return CriterionResult.broken(name, threshold, reason, details | kind, tokens, cost)
+    if not judged:
+        result = CriterionResult.skipped(name, threshold, "no turn states an expectation for it")
+        result.details.update(details)
+        return result
+    return CriterionResult.scored(name, mean, min(mean, threshold), details, None, tokens, cost)
 
 
 def _skipped(result: CriterionResult) -> bool:

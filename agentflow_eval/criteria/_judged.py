@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from agentflow_eval._values import as_text, shown
 from agentflow_eval.config import REPORTED_NAMES, SLOTS, BaseCriterionConfig, JudgedConfig
-from agentflow_eval.criteria._base import NO_RESPONSE, BaseCriterion, NothingToJudgeError, View, view_of_case
+from agentflow_eval.criteria._base import (
+    NO_RESPONSE,
+    BaseCriterion,
+    NothingToJudgeError,
+    View,
+    by_turn,
+    over_turns,
+    turn_parts,
+    view_of_case,
+)
 from agentflow_eval.criteria.trajectory import call_text
 from agentflow_eval.dataset import EvalCase
 from agentflow_eval.errors import LoadError
@@ -32,6 +41,8 @@ class JudgedCriterion(BaseCriterion):
     trusted = True
     slot: ClassVar[str]
     default_scale: ClassVar[Scale] = "0-1"
+    turns_only: bool = False
+    """Whether the slot is on only in the turns that give it themselves."""
     config: JudgedConfig
 
     def __init__(self, config: BaseCriterionConfig | None = None, judges: Judges | None = None) -> None:
@@ -60,14 +71,23 @@ class JudgedCriterion(BaseCriterion):
         return {}
 
     async def evaluate(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
-        """The judgement; an error when the judge gave no usable verdict, never a score in its place."""
-        threshold, view = self.config.threshold, view_of_case(actual, expected)
+        """The judgement, once or turn by turn; an error when the judge gave no usable verdict, never a score."""
+        view = view_of_case(actual, expected)
+        if not by_turn(self.slot, self.config, view):
+            return await self._evaluate(view)
+        parts = list(turn_parts(self.slot, self.config, self.turns_only, actual, expected))
+        results = [await type(self)(config, self.judges)._evaluate(part) for _, part, config in parts]
+        rows = [(number, result) for (number, _, _), result in zip(parts, results, strict=True)]
+        return over_turns(self.name, self.config.threshold, rows)
+
+    async def _evaluate(self, view: View) -> CriterionResult:
+        threshold = self.config.threshold
         try:
             asked = self.asks(view)
         except NothingToJudgeError as nothing:
             return CriterionResult.skipped(self.name, threshold, str(nothing))
         if _unanswered(view, asked):
-            return CriterionResult.scored(
+            return CriterionResult.failed(
                 self.name, 0.0, threshold, {"judge_model": self.config.judge_model}, NO_RESPONSE
             )
         if self.judges is None:

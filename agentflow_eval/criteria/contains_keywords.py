@@ -34,7 +34,7 @@ class ContainsKeywordsCriterion(SlotCriterion[ContainsKeywordsConfig]):
         keywords = [keyword for keyword, _ in wanted]
         if not any(turn.answered for turn, _ in view.answers):
             unanswered = {"keywords": keywords, "found": [], "missing": keywords}
-            return self.scored(0.0, config, unanswered, NO_RESPONSE)
+            return CriterionResult.failed(self.name, 0.0, config.threshold, unanswered, NO_RESPONSE)
         found = [search for search in wanted if _hit(search, config.match)]
         missing = (
             EMPTY_LIST if len(found) == len(wanted) else [word for word, text in wanted if (word, text) not in found]

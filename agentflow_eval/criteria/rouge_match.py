@@ -30,7 +30,8 @@ class RougeMatchCriterion(SlotCriterion[RougeMatchConfig]):
             reason = None if empty else f"expected an empty answer, got {turn.agent_response[:_TEXT_SHOWN]!r}"
             return self.scored(1.0 if empty else 0.0, config, {}, reason)
         if not turn.answered:
-            return self.scored(0.0, config, {"expected_response": expected[:_TEXT_SHOWN]}, NO_RESPONSE)
+            shown = {"expected_response": expected[:_TEXT_SHOWN]}
+            return CriterionResult.failed(self.name, 0.0, config.threshold, shown, NO_RESPONSE)
         wanted, got = tokens(expected), tokens(turn.agent_response)
         if not wanted:
             raise CannotJudgeError(f"the expected answer {expected!r} has no word to compare; use exact_match for it")
