@@ -150,8 +150,7 @@ def run(
     sets, config = _loaded(evalsets, config_path)
     config = _with_options(config, **options)
     selected = [(path, _select(eval_set, ids, names, tags)) for path, eval_set in sets]
-    if not any(len(eval_set) for _, eval_set in selected):
-        _explain_empty([eval_set for _, eval_set in sets], ids, names, tags)
+    if not _check_selection([eval_set for _, eval_set in sets], ids, names, tags):
         _write_outputs(_empty_reports(selected), json_output, junit_output, config)
         return NOTHING_TO_RUN
     evaluator = _evaluator(agent, config)
@@ -248,26 +247,28 @@ def _select(eval_set: EvalSet, ids: Sequence[str], names: Sequence[str], tags: S
     return eval_set.model_copy(update={"eval_cases": [case for case in eval_set.eval_cases if wanted(case)]})
 
 
-def _explain_empty(sets: Sequence[EvalSet], ids: Sequence[str], names: Sequence[str], tags: Sequence[str]) -> None:
-    """Says why no case was selected, with the values that would select one."""
+def _check_selection(sets: Sequence[EvalSet], ids: Sequence[str], names: Sequence[str], tags: Sequence[str]) -> bool:
+    """Whether every option selects something; says which does not, with the values that would."""
     cases = [case for eval_set in sets for case in eval_set.eval_cases]
     if not cases:
         click.echo("no cases: the eval set is empty; add cases to its eval_cases", err=True)
-        return
+        return False
     known = {
         "id": (ids, [case.eval_id for case in cases]),
         "name": (names, [case.name for case in cases if case.name]),
         "tag": (tags, [tag for case in cases for tag in case.tags]),
     }
-    click.echo("no cases selected", err=True)
-    unknown = [
+    problems = [
         f"  no case has the {what} {value!r}{_nearest(value, what, there)}"
         for what, (asked, there) in known.items()
         for value in asked
         if value not in there
     ]
-    for line in unknown or ["  no case meets all of the options together"]:
+    if not problems and not any(len(_select(eval_set, ids, names, tags)) for eval_set in sets):
+        problems = ["  no case meets all of the options together"]
+    for line in ["no cases selected", *problems] if problems else []:
         click.echo(line, err=True)
+    return not problems
 
 
 def _nearest(value: str, what: str, there: Sequence[str]) -> str:
@@ -455,8 +456,7 @@ def list_cases(
 
     sets, _ = _loaded(evalsets, None)
     chosen = [_select(eval_set, ids, names, tags) for _, eval_set in sets]
-    if not any(len(eval_set) for eval_set in chosen):
-        _explain_empty([eval_set for _, eval_set in sets], ids, names, tags)
+    if not _check_selection([eval_set for _, eval_set in sets], ids, names, tags):
         return NOTHING_TO_RUN
     for eval_set in chosen:
         click.echo(f"{eval_set.eval_set_id}: {count(len(eval_set), 'case')}")

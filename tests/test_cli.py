@@ -898,3 +898,13 @@ def test_interrupt_while_the_agent_is_imported(folder: Path) -> None:
     _, err = running.communicate(timeout=100)
     assert running.returncode == 130, err
     assert err.strip() == "interrupted"
+
+
+def test_unknown_selector_beside_a_known_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An id that no case has is an error even when another id selects a case: nothing asked for is left out silently."""
+    path = tmp_path / "s.json"
+    EvalSet(eval_set_id="s", eval_cases=[EvalCase.single_turn("first", "q"), EvalCase.single_turn("second", "q")]).save(
+        path
+    )
+    assert main(["list", str(path), "--id", "first", "--id", "secnod"]) == 2
+    assert "no case has the id 'secnod'; did you mean 'second'?" in capsys.readouterr().err

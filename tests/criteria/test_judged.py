@@ -441,3 +441,55 @@ def test_without_judges() -> None:
     result = asyncio.run(criterion.evaluate(ExecutionResult(actual_response="Hello"), asked))
     assert result.outcome is Outcome.ERROR
     assert "'gemini-2.5-flash'" in str(result.error)
+
+
+TWO_TURNS = (turn("Weather in Oslo?", "Rain."), turn("Weather in Rome?", "Sun."))
+
+
+def test_turn_scope() -> None:
+    """With scope turn each turn is asked about by itself; the score is the mean and every turn has to pass."""
+    judge = Recorder(lambda prompt: {"score": 0.9 if "Oslo" in prompt else 0.2, "reasoning": "seen"})
+    settings = {"scope": "turn", "num_samples": 1, "threshold": 0.5}
+    report = run(judge, [case(*TWO_TURNS)], config("response_match", settings))
+    result = report.results[0].criterion_results[0]
+    assert result.outcome is Outcome.FAILED
+    assert result.score == pytest.approx(0.55)
+    assert [row["outcome"] for row in result.details["turns"]] == ["passed", "failed"]
+    assert (result.reason or "").startswith("turn 2: ")
+    assert result.token_usage.total_tokens == 220
+
+
+def test_turn_with_its_own_judge() -> None:
+    """A turn's own slot replaces the config's for that turn, the model included."""
+    judge = Recorder(lambda prompt: {"score": 1.0, "reasoning": ""})
+    own = {"criteria": {"response_match": {"judge_model": "other", "num_samples": 2}}}
+    report = run(judge, [case(TWO_TURNS[0], {**TWO_TURNS[1], **own})], config("response_match", {"num_samples": 1}))
+    assert report.results[0].passed
+    assert sorted(request.model for request in judge.requests) == ["gemini-2.5-flash", "other", "other"]
+
+
+def test_slot_of_one_turn_only() -> None:
+    """A slot that only one turn gives is judged in that turn alone."""
+    judge = Recorder(lambda prompt: {"score": 1.0, "reasoning": ""})
+    own = {"criteria": {"llm_judge": {"num_samples": 1}}}
+    chosen = config("response_match", {"num_samples": 1, "enabled": False})
+    report = run(judge, [case(TWO_TURNS[0], {**TWO_TURNS[1], **own})], chosen)
+    result = report.results[0].criterion_results[0]
+    assert result.criterion == "final_response_match_v2"
+    assert [row["turn"] for row in result.details["turns"]] == [2]
+    assert len(judge.requests) == 1
+
+
+def test_failed_turn_beside_a_broken_one() -> None:
+    """A turn that failed decides, even when another could not be judged."""
+    judge = Recorder(lambda prompt: JudgeError("down") if "Oslo" in prompt else {"score": 0.0, "reasoning": ""})
+    report = run(judge, [case(*TWO_TURNS)], config("response_match", {"scope": "turn", "num_samples": 1}))
+    assert report.results[0].outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize("slot", ["response_match", "rubric_based"])
+def test_no_answer_never_passes(slot: str) -> None:
+    """No answer is a failure even with the threshold 0."""
+    settings: dict[str, Any] = {"threshold": 0.0} | ({"rubrics": RUBRICS} if slot == "rubric_based" else {})
+    report = run(Recorder(lambda prompt: {"score": 1.0}), [case(turn("say nothing", "x"))], config(slot, settings))
+    assert report.results[0].outcome is Outcome.FAILED
