@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from agentflow_eval import __version__
 from agentflow_eval.cli import main
 from agentflow_eval.config import EvalConfig
-from agentflow_eval.dataset import EvalSet
+from agentflow_eval.dataset import EvalCase, EvalSet
 from agentflow_eval.result import EvalReport
 from tests.engine.runs import case, eval_set, numbered
 
@@ -901,7 +901,7 @@ def test_interrupt_while_the_agent_is_imported(folder: Path) -> None:
 
 
 def test_unknown_selector_beside_a_known_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An id that no case has is an error even when another id selects a case: nothing asked for is left out silently."""
+    """An id that no case has is an error even when another id selects a case."""
     path = tmp_path / "s.json"
     EvalSet(eval_set_id="s", eval_cases=[EvalCase.single_turn("first", "q"), EvalCase.single_turn("second", "q")]).save(
         path
