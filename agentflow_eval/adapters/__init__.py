@@ -12,6 +12,8 @@ from agentflow_eval.errors import TargetError
 
 __all__ = ["Session", "Target", "Turn", "adapt"]
 
+_RUNTIMES = ("langgraph", "tenxgraph", "agentflow", "tulip")
+
 
 def adapt(
     agent: Any,
@@ -23,7 +25,8 @@ def adapt(
 ) -> Target:
     """The agent as something that can be driven turn by turn.
 
-    Takes a compiled LangGraph graph, an object with ``ainvoke``, a function (sync, async, generator), or a `Target`.
+    Takes a compiled LangGraph graph, an agent or a graph of tulip, an object with ``ainvoke``, a function (sync, async,
+    generator), or a `Target`.
 
     Args:
         agent: The agent.
@@ -50,8 +53,12 @@ def adapt(
         from agentflow_eval.adapters.langgraph import LangGraphTarget
 
         return LangGraphTarget(agent, **options)
+    if origin == "tulip":
+        return _tulip(agent, options)
     if origin in ("tenxgraph", "agentflow"):
-        raise TargetError("10xgraph graphs cannot be driven yet; this version drives LangGraph and function agents")
+        from agentflow_eval.adapters.agentflow import AgentflowTarget
+
+        return AgentflowTarget(agent, **options)
     if callable(getattr(agent, "ainvoke", None)):
         from agentflow_eval.adapters.ainvoke import AinvokeTarget
 
@@ -67,7 +74,18 @@ def adapt(
 def _origin(agent: Any) -> str:
     """The first package of an agent's class or base classes that is a known runtime; empty when there is none."""
     roots = [cls.__module__.partition(".")[0] for cls in type(agent).__mro__]
-    return next((root for root in roots if root in ("langgraph", "tenxgraph", "agentflow")), "")
+    return next((root for root in roots if root in _RUNTIMES), "")
+
+
+def _tulip(agent: Any, options: Mapping[str, Any]) -> Target:
+    from agentflow_eval.adapters.tulip import TulipAgentTarget, TulipGraphTarget
+
+    kinds = {cls.__name__ for cls in type(agent).__mro__}
+    if "StateGraph" in kinds:
+        return TulipGraphTarget(agent, **{**options, "input_key": options["input_key"] or "prompt"})
+    if "Agent" in kinds:
+        return _without_options(TulipAgentTarget(agent), agent, options)
+    raise TargetError(f"cannot drive {_named(agent)}: of tulip an Agent and a StateGraph can be driven")
 
 
 def _without_options(target: Target, agent: Any, options: Mapping[str, Any]) -> Target:
