@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache, wraps
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
+from agentflow_eval._values import shown
 from agentflow_eval.adapters import _messages
 from agentflow_eval.collector import CURRENT, ToolRecord, TrajectoryCollector
 from agentflow_eval.result import NO_TOKENS, TokenUsage
@@ -21,6 +22,7 @@ _HANDOVER = "transfer_to_"
 
 _run: ContextVar[Run | None] = ContextVar("agentflow_eval_10xgraph_run", default=None)
 _routers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+_listening: list[tuple[ref[TrajectoryCollector], Mapping[str, Any] | None]] = []
 
 
 # The runtime's messages
@@ -281,6 +283,10 @@ def _run_of(config: Mapping[str, Any]) -> Run | None:
 # The callbacks
 
 
+def _listener() -> tuple[TrajectoryCollector | None, Mapping[str, Any] | None]:
+    return next(((listening(), stamps) for listening, stamps in _listening), (None, None))
+
+
 def _contained(method: Callable[..., None]) -> Callable[..., Any]:
     """A hook whose failure is noted on the case; the runtime would fail the agent, or only log it."""
 
@@ -352,13 +358,19 @@ def _router_class() -> Callable[[], Any]:
     callbacks = importlib.import_module(f"{runtime_name()}.utils.callbacks")
 
     class Router(callbacks.GraphLifecycleHook):  # type: ignore[name-defined,misc]  # a class of an untyped module
+        """Reports the steps of graphs.
+
+        Attributes:
+            collector: What takes runs outside of an evaluation; None for the one that listens last.
+        """
+
         collector: TrajectoryCollector | None = None
-        stamps: Mapping[str, Any] | None = None
 
         @_contained
         def on_graph_start(self, context: Any, state: Any) -> None:  # noqa: ARG002  # the runtime's signature
-            collector = CURRENT.get() or self.collector
-            _run.set(None if collector is None else Run(collector, context.config, _enclosing(), self.stamps))
+            listener, stamps = (self.collector, None) if self.collector is not None else _listener()
+            collector = CURRENT.get() or listener
+            _run.set(None if collector is None else Run(collector, context.config, _enclosing(), stamps))
 
         @_contained
         def on_state_update(self, context: Any, node_name: str, old_state: Any, new_state: Any, step: int) -> None:  # noqa: ARG002
@@ -370,8 +382,7 @@ def _router_class() -> Callable[[], Any]:
         def on_interrupt(self, context: Any, interrupted_node: str, interrupt_type: str, state: Any) -> None:
             run = _run_of(context.config)
             if run is not None:
-                asked = getattr(getattr(state, "execution_meta", None), "interrupt_data", None)
-                run.paused = _pause(interrupted_node, interrupt_type, asked)
+                run.paused = _pause(interrupted_node, interrupt_type, state.execution_meta.interrupt_data)
                 run.active = False
 
         @_contained
@@ -404,19 +415,20 @@ def _router_class() -> Callable[[], Any]:
 
 
 def _pause(node: str, kind: str, asked: Any) -> str:
+    """Why a graph stopped before its end."""
     if kind in ("before", "after"):
         return f"the graph stopped at a breakpoint {kind} {node}; compile it for the evaluation without interrupts"
     if kind == "stop":
         return f"the graph was told to stop at {node}"
     if kind == "remote_tool":
         return f"the graph stopped at {node} to wait for a tool that its client runs"
-    return f"the graph stopped at {node} to wait for a human" + (f": {asked}" if asked else "")
+    request = (asked or {}).get("interrupt") or {}
+    wish = request.get("message") or request.get("value")
+    return f"the graph stopped at {node} to wait for a human" + (f": {shown(wish)}" if wish else "")
 
 
-def attach(manager: Any, collector: TrajectoryCollector | None = None, stamps: Mapping[str, Any] | None = None) -> None:
-    """Lets a callback manager report; asked again, it only learns the collector for runs outside of an evaluation."""
-    if manager is None:
-        return
+def attach(manager: Any) -> Any:
+    """The router of a callback manager, made once; it lets the manager report."""
     router = _routers.get(manager)
     if router is None:
         kinds = importlib.import_module(f"{runtime_name()}.utils.callbacks").InvocationType
@@ -427,5 +439,12 @@ def attach(manager: Any, collector: TrajectoryCollector | None = None, stamps: M
             if kind is not None:
                 manager.register_before_invoke(kind, _before_tool)
                 manager.register_after_invoke(kind, _after_tool)
-    if collector is not None:
-        router.collector, router.stamps = collector, stamps
+    return router
+
+
+def listen(collector: TrajectoryCollector, stamps: Mapping[str, Any] | None) -> None:
+    """Records runs outside of an evaluation in ``collector``, until another one listens.
+
+    The runtime gives every graph the first callback manager of the process, so which graph runs cannot be told.
+    """
+    _listening[:] = [(ref(collector), stamps)]

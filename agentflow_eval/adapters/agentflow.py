@@ -13,7 +13,7 @@ from typing import Any
 from agentflow_eval.adapters import _agentflow_events as events
 from agentflow_eval.adapters import _messages
 from agentflow_eval.adapters._target import Session, Turn, starting_state
-from agentflow_eval.collector import TrajectoryCollector
+from agentflow_eval.collector import CURRENT, TrajectoryCollector
 from agentflow_eval.errors import AgentError, MissingExtraError, TargetError, did_you_mean
 
 _OLDEST_PYTHON = (3, 12)
@@ -24,7 +24,8 @@ def make_trajectory_callback(
 ) -> tuple[TrajectoryCollector, Any]:
     """The collector, and the callback manager to pass to ``compile()``.
 
-    During an evaluation each case has a collector of its own; other runs of the graph are recorded in this one.
+    During an evaluation each case has a collector of its own. Other runs are recorded in the one that was passed here
+    last, whichever graph runs: the runtime does not say. `create_eval_app` can tell its graph from others.
 
     Args:
         collector: What runs outside of an evaluation are recorded in.
@@ -34,7 +35,8 @@ def make_trajectory_callback(
         MissingExtraError: The runtime is not installed, or this Python is too old for it.
     """
     manager = _runtime("make_trajectory_callback", "utils.callbacks").CallbackManager()
-    events.attach(manager, collector, config)
+    events.attach(manager)
+    events.listen(collector, config)
     return collector, manager
 
 
@@ -49,9 +51,16 @@ def create_eval_app(graph: Any, *, capture_all_events: bool = True) -> tuple[Any
         MissingExtraError: The runtime is not installed, or this Python is too old for it.
         TargetError: It is no graph.
     """
-    _runtime("create_eval_app", "utils.callbacks")
+    manager_class = _runtime("create_eval_app", "utils.callbacks").CallbackManager
     collector = TrajectoryCollector(capture_all_events=capture_all_events)
-    app = _compiled(graph, collector)
+    compiled_before = callable(getattr(graph, "ainvoke", None))
+    app = _compiled(graph)
+    _attach(app)
+    if compiled_before:
+        events.listen(collector, None)
+    else:
+        manager = app._invoke_handler.callback_mgr = app._stream_handler.callback_mgr = manager_class()
+        events.attach(manager).collector = collector
     return app, collector
 
 
@@ -74,32 +83,29 @@ def _runtime(name: str, module: str) -> Any:
         ) from exc
 
 
-def _compiled(graph: Any, collector: TrajectoryCollector | None = None) -> Any:
-    """A graph that can be run and that reports."""
-    app = graph
-    if not callable(getattr(graph, "ainvoke", None)):
-        if not callable(getattr(graph, "compile", None)):
-            raise TargetError(f"expected a StateGraph of 10xgraph, got {type(graph).__name__}")
-        app = graph.compile(callback_manager=_runtime("compile", "utils.callbacks").CallbackManager())
-    _listen(app, collector)
-    return app
+def _compiled(graph: Any) -> Any:
+    """A graph that can be run."""
+    if callable(getattr(graph, "ainvoke", None)):
+        return graph
+    if not callable(getattr(graph, "compile", None)):
+        raise TargetError(f"expected a StateGraph of 10xgraph, got {type(graph).__name__}")
+    return graph.compile(callback_manager=_runtime("compile", "utils.callbacks").CallbackManager())
 
 
-def _listen(app: Any, collector: TrajectoryCollector | None = None) -> None:
-    """Attaches to every manager that a run of ``app`` may report to.
+def _attach(app: Any) -> None:
+    """Lets every manager report that a run of ``app`` may call.
 
-    The graph's steps go to the manager that it was compiled with. What happens in a node goes to the one that is bound
-    in the process when it happens: that of the graph compiled last. Inner graphs may have the default one.
+    The runtime binds the first manager of the process for all graphs. Graphs in a container of their own, and graphs
+    inside of nodes, may have another.
     """
     manager_class = _runtime("AgentflowTarget", "utils.callbacks").CallbackManager
     container = importlib.import_module("injectq").InjectQ.get_instance()
     own = getattr(getattr(app, "_invoke_handler", None), "callback_mgr", None)
     compile_graph = getattr(getattr(app, "_state_graph", None), "compile", None)
     default = inspect.signature(compile_graph).parameters.get("callback_manager") if compile_graph else None
-    managers = [own, container.try_get(manager_class), getattr(default, "default", None)]
-    for manager in managers:
+    for manager in (own, container.try_get(manager_class), getattr(default, "default", None)):
         if isinstance(manager, manager_class):
-            events.attach(manager, collector if manager is own else None)
+            events.attach(manager)
 
 
 class AgentflowTarget:
@@ -124,12 +130,12 @@ class AgentflowTarget:
     ) -> None:
         if input_key not in (None, "messages"):
             raise TargetError(f"input_key {input_key!r}: a graph of 10xgraph takes what the user says as a message")
+        self._message = _runtime("AgentflowTarget", "core.state").Message
+        self._everything = _runtime("AgentflowTarget", "utils").ResponseGranularity.FULL
         self._graph = _compiled(agent)
         self._output_key = None if output_key == "messages" else output_key
         self._output_node = output_node
         self._initial_state = dict(initial_state or {})
-        self._message = _runtime("AgentflowTarget", "core.state").Message
-        self._everything = _runtime("AgentflowTarget", "utils").ResponseGranularity.FULL
         self._check_names()
 
     def _check_names(self) -> None:
@@ -152,14 +158,18 @@ class AgentflowTarget:
         Raises:
             AgentError: The graph stopped before its end: at a breakpoint, for a human, for a tool of its client.
         """
-        _listen(self._graph)
+        _attach(self._graph)
         events.forget_run()
         given = starting_state(self._initial_state, session) if turn.index == 0 else {}
         own = {"thread_id": session.thread_id, "user_id": session.user_id, "run_id": str(uuid.uuid4())}
         config = {**own, **session.config}
         options = {} if self._output_key is None else {"response_granularity": self._everything}
         asked = {"messages": [self._asked(turn)], **({"state": given} if given else {})}
-        result = await self._graph.ainvoke(asked, config=config, **options)
+        token = CURRENT.set(collector)
+        try:
+            result = await self._graph.ainvoke(asked, config=config, **options)
+        finally:
+            CURRENT.reset(token)
         run = events.current_run() or events.Run(collector, config)
         said = [message for message in result["messages"] if message.role != "user"]
         run.finish(said)
