@@ -9,7 +9,8 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.outputs import ChatResult
 
 from .agent import build_graph
-from .model import ASK_ORDER, Request, Situation, Step, SupportModel
+from .model import SupportModel
+from .rules import ASK_ORDER, Request, Situation, Step
 
 
 class BrokenModel(SupportModel):

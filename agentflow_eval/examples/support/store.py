@@ -8,8 +8,6 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-from langchain_core.tools import ToolException
-
 REFUND_LIMIT = 500.0
 """Euros that are refunded without asking a human."""
 
@@ -50,7 +48,7 @@ INSERT INTO policies VALUES
 """
 
 
-class StoreError(ToolException):
+class StoreError(Exception):
     """What the shop's rules do not allow; the text is meant for the customer."""
 
 
