@@ -221,7 +221,7 @@ class Run:
             return
         if type(output).__module__.partition(".")[0] not in ("tenxgraph", "agentflow"):
             call.ended = True
-            call.record.result = output
+            call.record.result = _output(output) if isinstance(output, str) else output
         details = context.metadata
         self._event(
             "tool_execution", "end", call.name, tool_call_id=details.get("tool_call_id"), result=call.record.result
