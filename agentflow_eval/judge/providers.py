@@ -8,10 +8,12 @@ import ipaddress
 import json
 import os
 import re
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _NO_KEY = "none"
 _LONGEST_DETAIL = 300
 _LONGEST_PAUSE = 8.0
+_LOCAL_POOLS = 8
 _OPTIONAL = ("response_format", "seed", "temperature", "max_tokens", "max_completion_tokens", "extra_body")
 """Parameters that some endpoints refuse; the question can be asked without them."""
 
@@ -161,6 +164,14 @@ def provider_from_env(prefix: str, environment: Mapping[str, str] | None = None)
     )
 
 
+@dataclass(slots=True)
+class _Pool:
+    """A client with its connections, and how many calls it has under way."""
+
+    client: openai.AsyncOpenAI
+    under_way: int = 0
+
+
 class OpenAIJudge:
     """A judge behind an OpenAI-compatible chat completions API.
 
@@ -201,14 +212,23 @@ class OpenAIJudge:
         self._api_version = api_version
         self._headers = dict(headers or {})
         self._refused: set[str] = set()
-        self._client: openai.AsyncOpenAI | None = None
+        self._pools: list[_Pool] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def _connected(self) -> openai.AsyncOpenAI:
+    def _pool(self) -> _Pool:
+        """The pool of connections for one call: the only one, or the least busy of a server on this machine.
+
+        A pool looks at each of its connections for every call, which is slower than a server nearby.
+        """
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:  # connections belong to the loop that opened them
-            self._client, self._loop = self._new_client(), loop
-        return self._client
+        if self._loop is not loop:  # connections belong to the loop that opened them
+            self._pools, self._loop = [], loop
+        pool = min(self._pools, key=lambda pool: pool.under_way, default=None)
+        most = _LOCAL_POOLS if self.base_url is not None and _is_local(self.base_url) else 1
+        if pool is None or (pool.under_way and len(self._pools) < most):
+            pool = _Pool(self._new_client())
+            self._pools.append(pool)
+        return pool
 
     def _new_client(self) -> openai.AsyncOpenAI:
         options: dict[str, Any] = {
@@ -219,7 +239,8 @@ class OpenAIJudge:
             "default_headers": self._headers,
         }
         if self.base_url is not None and _is_local(self.base_url):
-            options["http_client"] = self._openai.DefaultAsyncHttpxClient(trust_env=False)  # no proxy knows this host
+            # No proxy knows this machine.
+            options["http_client"] = self._openai.DefaultAsyncHttpxClient(trust_env=False, verify=_tls())
         if self._api_version is not None:
             return self._openai.AsyncAzureOpenAI(api_version=self._api_version, **options)
         return self._openai.AsyncOpenAI(**options)
@@ -235,8 +256,7 @@ class OpenAIJudge:
             attempts += 1
             body = self._body(request)
             try:
-                # The typed method of the client takes twice the time, and gives objects that do not hold what they say.
-                payload = await self._connected().post("/chat/completions", body=body, cast_to=object)
+                payload = await self._post(body)
             except self._openai.APIError as exc:
                 if not self._asks_without(exc, body):
                     await self._wait(exc, attempts, started)
@@ -244,6 +264,18 @@ class OpenAIJudge:
                 self._give_up(exc, attempts)
             else:
                 return self._reply(payload, attempts)
+
+    async def _post(self, body: Mapping[str, Any]) -> object:
+        """What the endpoint answers, as parsed JSON or as text.
+
+        The client's typed method takes twice the time, and gives objects that do not hold what their types say.
+        """
+        pool = self._pool()
+        pool.under_way += 1
+        try:
+            return await pool.client.post("/chat/completions", body=body, cast_to=object)
+        finally:
+            pool.under_way -= 1
 
     def _body(self, request: JudgeRequest) -> dict[str, Any]:
         settings = self._settings
@@ -344,11 +376,19 @@ class OpenAIJudge:
 
     async def close(self) -> None:
         """Closes the connections; what is asked later opens new ones."""
-        client, self._client = self._client, None
-        if client is not None and self._loop is asyncio.get_running_loop():
-            await client.close()
+        pools, self._pools = self._pools, []
+        if self._loop is asyncio.get_running_loop():
+            for pool in pools:
+                await pool.client.close()
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    """One context for all pools, since loading the certificates takes longer than a call nearby."""
+    return ssl.create_default_context()
+
+
+@cache
 def _is_local(address: str) -> bool:
     host = urlsplit(address).hostname or ""
     try:

@@ -26,6 +26,7 @@ LATENCY_SECONDS = 0.05
 CONCURRENCY = 32
 SAMPLES = 3
 CASES_AT_ONCE = 32
+POOLS = 8
 REPLY = {
     "id": "c",
     "object": "chat.completion",
@@ -131,18 +132,22 @@ def client_alone(url: str, count: int) -> float:
     import openai
 
     async def work() -> None:
-        client = openai.AsyncOpenAI(
-            api_key="none", base_url=url, max_retries=0, http_client=openai.DefaultAsyncHttpxClient(trust_env=False)
-        )
+        clients = [
+            openai.AsyncOpenAI(
+                api_key="none", base_url=url, max_retries=0, http_client=openai.DefaultAsyncHttpxClient(trust_env=False)
+            )
+            for _ in range(POOLS)
+        ]
         body = {"model": "bench", "messages": [{"role": "user", "content": "x" * 1500}], "temperature": 0.0}
         left = iter(range(count))
 
-        async def worker() -> None:
+        async def worker(number: int) -> None:
             for _ in left:
-                await client.post("/chat/completions", body=body, cast_to=object)
+                await clients[number % POOLS].post("/chat/completions", body=body, cast_to=object)
 
-        await asyncio.gather(*(worker() for _ in range(CONCURRENCY)))
-        await client.close()
+        await asyncio.gather(*(worker(number) for number in range(CONCURRENCY)))
+        for client in clients:
+            await client.close()
 
     return timed(work)[1]
 
