@@ -55,6 +55,11 @@ class ToolRecord:
         return self._call
 
     @property
+    def step(self) -> TrajectoryStep:
+        """The call's step of the trajectory."""
+        return self._step
+
+    @property
     def result(self) -> Any:
         """What the tool returned; kept as a JSON copy."""
         return self._call.result
@@ -153,6 +158,7 @@ class TrajectoryCollector:
         result: Any = None,
         error: object = None,
         call_id: str | None = None,
+        before: ToolRecord | None = None,
     ) -> ToolRecord:
         """Records a tool call at once; the returned record takes what comes later and times a ``with`` block.
 
@@ -162,6 +168,7 @@ class TrajectoryCollector:
             result: What it returned, when that is known.
             error: An exception or a text, when it failed.
             call_id: The runtime's id of the call.
+            before: A call of this turn that was requested after this one, though it was recorded before.
         """
         arguments, note = _arguments(args)
         call = _make_call(
@@ -177,7 +184,17 @@ class TrajectoryCollector:
         else:
             step = self._step(StepType.TOOL, call.name, arguments, metadata)
             self.tool_calls.append(call)
-        return ToolRecord(self, call, step)
+        record = ToolRecord(self, call, step)
+        if before is not None and not self.closed:
+            self._move_last(before)
+        return record
+
+    def _move_last(self, before: ToolRecord) -> None:
+        lists: list[tuple[list[Any], Any]] = [(self.tool_calls, before.call), (self.trajectory, before.step)]
+        for items, later in lists:
+            place = next((i for i, item in enumerate(items) if item is later), None)
+            if place is not None:
+                items.insert(place, items.pop())
 
     def request_tool(self, key: str, name: str, args: Any, call_id: str | None = None) -> ToolRecord:
         """Records a call that the model requested, once per ``key``; `open_tool` finds it when the tool runs."""
