@@ -77,8 +77,12 @@ class JudgedCriterion(BaseCriterion):
             return await self._evaluate(view)
         parts = list(turn_parts(self.slot, self.config, self.turns_only, actual, expected))
         results = [await type(self)(config, self.judges)._evaluate(part) for _, part, config in parts]
-        rows = [(number, result) for (number, _, _), result in zip(parts, results, strict=True)]
-        return over_turns(self.name, self.config.threshold, rows)
+        rows = [(number, part) for (number, _, _), part in zip(parts, results, strict=True)]
+        result = over_turns(self.name, self.config.threshold, rows)
+        for row, part in zip(result.details["turns"], results, strict=True):
+            row.update({key: value for key, value in part.details.items() if key not in ("reason", "error_kind")})
+        result.details["judge_model"] = self.config.judge_model
+        return result
 
     async def _evaluate(self, view: View) -> CriterionResult:
         threshold = self.config.threshold

@@ -493,3 +493,14 @@ def test_no_answer_never_passes(slot: str) -> None:
     settings: dict[str, Any] = {"threshold": 0.0} | ({"rubrics": RUBRICS} if slot == "rubric_based" else {})
     report = run(Recorder(lambda prompt: {"score": 1.0}), [case(turn("say nothing", "x"))], config(slot, settings))
     assert report.results[0].outcome is Outcome.FAILED
+
+
+def test_turn_by_turn() -> None:
+    """A turn's own settings are its own; what each turn's judge said and took is kept."""
+    own = {**turn("Hello?", "Hi."), "criteria": {"llm_judge": {"threshold": 0.2, "num_samples": 2}}}
+    result, judge = judged("llm_judge", case(own, turn("Weather?", "Sunny.")), lambda prompt: {"score": 0.5})
+    assert [blocks(prompt)["question"] for prompt in judge.prompts] == [["Hello?"], ["Weather?"]]
+    assert (result.outcome, result.token_usage.total_tokens) == (Outcome.FAILED, 330)
+    first, second = result.details["turns"]
+    assert (first["outcome"], first["samples"], first["individual_scores"]) == ("passed", 2, [0.5, 0.5])
+    assert (second["outcome"], second["samples"], result.details["judge_model"]) == ("failed", 1, "gemini-2.5-flash")
