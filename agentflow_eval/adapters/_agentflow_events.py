@@ -424,7 +424,8 @@ def _pause(node: str, kind: str, asked: Any) -> str:
         return f"the graph stopped at {node} to wait for a tool that its client runs"
     request = (asked or {}).get("interrupt") or {}
     wish = request.get("message") or request.get("value")
-    return f"the graph stopped at {node} to wait for a human" + (f": {shown(wish)}" if wish else "")
+    said = wish if isinstance(wish, str) else shown(wish)
+    return f"the graph stopped at {node} to wait for a human" + (f": {said}" if wish else "")
 
 
 def attach(manager: Any) -> Any:
