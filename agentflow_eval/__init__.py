@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentflow_eval.adapters import adapt as adapt
     from agentflow_eval.adapters.agentflow import create_eval_app as create_eval_app
     from agentflow_eval.adapters.agentflow import make_trajectory_callback as make_trajectory_callback
+    from agentflow_eval.adapters.executionkit import KitTarget as KitTarget
     from agentflow_eval.adapters.tulip import as_eval_target as as_eval_target
     from agentflow_eval.builder import EvalSetBuilder as EvalSetBuilder
     from agentflow_eval.collector import ToolRecord as ToolRecord
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
 _MODULES: dict[str, str] = {
     "adapters": "Session Target Turn adapt",
     "adapters.agentflow": "create_eval_app make_trajectory_callback",
+    "adapters.executionkit": "KitTarget",
     "adapters.tulip": "as_eval_target",
     "builder": "EvalSetBuilder",
     "collector": "ToolRecord TrajectoryCollector",

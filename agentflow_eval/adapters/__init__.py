@@ -12,7 +12,7 @@ from agentflow_eval.errors import TargetError
 
 __all__ = ["Session", "Target", "Turn", "adapt"]
 
-_RUNTIMES = ("langgraph", "tenxgraph", "agentflow", "tulip", "agno")
+_RUNTIMES = ("langgraph", "tenxgraph", "agentflow", "tulip", "agno", "executionkit")
 
 
 def adapt(
@@ -25,8 +25,8 @@ def adapt(
 ) -> Target:
     """The agent as something that can be driven turn by turn.
 
-    Takes a compiled LangGraph graph, an agent or a graph of tulip, an agent or a team of agno, an object with
-    ``ainvoke``, a function (sync, async, generator), or a `Target`.
+    Takes a compiled LangGraph graph, an agent or a graph of tulip, an agent or a team of agno, a kit of
+    executionkit, an object with ``ainvoke``, a function (sync, async, generator), or a `Target`.
 
     Args:
         agent: The agent.
@@ -57,6 +57,8 @@ def adapt(
         return _tulip(agent, options)
     if origin == "agno":
         return _agno(agent, options)
+    if origin == "executionkit":
+        return _executionkit(agent, options)
     if origin in ("tenxgraph", "agentflow"):
         from agentflow_eval.adapters.agentflow import AgentflowTarget
 
@@ -96,6 +98,14 @@ def _agno(agent: Any, options: Mapping[str, Any]) -> Target:
     if not {"Agent", "Team"} & {cls.__name__ for cls in type(agent).__mro__}:
         raise TargetError(f"cannot drive {_named(agent)}: of agno an Agent and a Team can be driven")
     return _without_options(AgnoTarget(agent), agent, options)
+
+
+def _executionkit(agent: Any, options: Mapping[str, Any]) -> Target:
+    from agentflow_eval.adapters.executionkit import KitTarget
+
+    if not callable(getattr(agent, "turn", None)):
+        raise TargetError(f"cannot drive {_named(agent)}: of executionkit a Kit can be driven")
+    return _without_options(KitTarget(agent, getattr(agent, "tools", ())), agent, options)
 
 
 def _without_options(target: Target, agent: Any, options: Mapping[str, Any]) -> Target:

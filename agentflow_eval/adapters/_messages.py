@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agentflow_eval.collector import TrajectoryCollector
+from agentflow_eval.collector import ToolRecord, TrajectoryCollector
 from agentflow_eval.result import TokenUsage
 
 _ROLES = {
@@ -168,3 +168,32 @@ def tool_outcome(message: Any) -> tuple[Any, str | None]:
         return json.loads(said), None
     except (ValueError, RecursionError):
         return said, None
+
+
+def record_unseen(
+    messages: Sequence[Any],
+    seen: Mapping[str | None, Sequence[ToolRecord]],
+    collector: TrajectoryCollector,
+    outcome: Callable[[Any], tuple[Any, str | None]],
+) -> None:
+    """Records the requested calls that no event told of, each before the calls that were requested after it.
+
+    Args:
+        messages: Those of one run in one turn.
+        seen: The calls that events told of, by their id, in order.
+        collector: Where the others are recorded.
+        outcome: Result and error of a tool message.
+    """
+    waiting = {call_id: list(records) for call_id, records in seen.items()}
+    later: ToolRecord | None = None
+    for index in reversed(range(len(messages))):
+        for request in reversed(requests(messages[index])):
+            if waiting.get(request.call_id):
+                later = waiting[request.call_id].pop()
+                continue
+            replies = (m for m in messages[index + 1 :] if field(m, "tool_call_id") == request.call_id)
+            reply = next(replies, None)
+            result, error = outcome(reply) if reply is not None else (None, "requested, but never run")
+            later = collector.tool(
+                request.name, request.args, result=result, error=error, call_id=request.call_id, before=later
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -178,27 +178,11 @@ class _Recorder:
         """Adds the calls that only the messages show: unknown tools, unreadable arguments, members without events."""
         try:
             for run in _runs(output):
-                self._add_unseen(run.run_id, _own_messages(run))
+                seen = {call_id: records for (run_id, call_id), records in self._calls.items() if run_id == run.run_id}
+                _messages.record_unseen(_own_messages(run), seen, self._collector, _outcome)
             self._add_messages(output)
         except Exception as exc:  # what a stranger's run holds may be anything
             self._collector.observer_failed(exc)
-
-    def _add_unseen(self, run_id: str | None, messages: Sequence[Any]) -> None:
-        seen = {key: list(records) for key, records in self._calls.items()}
-        later: ToolRecord | None = None
-        for index in range(len(messages) - 1, -1, -1):
-            for request in reversed(_messages.requests(messages[index])):
-                known = seen.get((run_id, request.call_id))
-                later = known.pop() if known else self._unseen(request, messages[index + 1 :], later)
-
-    def _unseen(self, request: _messages.Requested, after: Sequence[Any], before: ToolRecord | None) -> ToolRecord:
-        reply = next((m for m in after if m.role == "tool" and m.tool_call_id == request.call_id), None)
-        result, error = (_messages.text(reply), None) if reply is not None else (None, "requested, but never run")
-        if reply is not None and reply.tool_call_error is not False:
-            result, error = None, result or "failed"
-        return self._collector.tool(
-            request.name, request.args, result=result, error=error, call_id=request.call_id, before=before
-        )
 
     def _add_messages(self, output: Any) -> None:
         said = [message for message in _own_messages(output) if message.role in ("assistant", "tool")]
@@ -217,6 +201,12 @@ def _own_messages(run: Any) -> list[Any]:
     fresh = [message for message in run.messages or () if not getattr(message, "from_history", False)]
     users = [index for index, message in enumerate(fresh) if message.role == "user"]
     return fresh[users[-1] + 1 :] if users else fresh
+
+
+def _outcome(reply: Any) -> tuple[Any, str | None]:
+    """Result and error of a tool message; one that says nothing of an error was written instead of a call."""
+    said = _messages.text(reply)
+    return (said, None) if reply.tool_call_error is False else (None, said or "failed")
 
 
 def _node(event: Any) -> str:
