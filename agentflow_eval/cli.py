@@ -189,10 +189,17 @@ def _loaded(evalsets: Iterable[str], config_path: str | None) -> tuple[list[tupl
 
 
 def _missing_templates(config_path: str, config: EvalConfig) -> list[str]:
+    """Report templates and prompts that a config names and that are not there."""
+    named: dict[str, str | None] = {
+        f"reporter.templates[{index}]": path for index, path in enumerate(config.reporter.templates)
+    }
+    named |= {
+        f"criteria.{slot}.prompt": getattr(own, "prompt", None) for slot, own in config.criteria.enabled().items()
+    }
     return [
-        f"{config_path}: reporter.templates[{index}]: there is no file {path!r} (working directory: {Path.cwd()})"
-        for index, path in enumerate(config.reporter.templates)
-        if not Path(path).is_file()
+        f"{config_path}: {place}: there is no file {path!r} (working directory: {Path.cwd()})"
+        for place, path in named.items()
+        if path is not None and not Path(path).is_file()
     ]
 
 

@@ -491,7 +491,10 @@ class JudgeSettings(BaseModel):
     base_url: NonEmptyText | None = Field(
         None, description="Address of an OpenAI-compatible API. Left out: the model's name and the environment decide."
     )
-    api_key_env: NonEmptyText | None = Field(None, description="Environment variable that holds the key.")
+    api_key_env: NonEmptyText | None = Field(
+        None,
+        description="Environment variable that holds the key. With base_url a provider's own variable is not read.",
+    )
     timeout: Seconds = Field(60.0, description="Seconds for one judge call, retries included.")
     max_retries: Count = Field(3, description="Retries on 408, 409, 429, 5xx and connection faults.")
     max_concurrency: PositiveCount = Field(8, description="Judge calls under way at once.")

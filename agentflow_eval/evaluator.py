@@ -252,7 +252,12 @@ def _judges(config: EvalConfig, judge: Judge | Callable[[Any], Awaitable[Any]] |
         timeout=settings.timeout,
         open_cache=None if path is None else lambda: JudgeCache(path),
         replay_only=config.replay_only,
-        parameters={"temperature": settings.temperature, "max_tokens": settings.max_tokens},
+        parameters={
+            "temperature": settings.temperature,
+            "max_tokens": settings.max_tokens,
+            "base_url": settings.base_url,
+            "judge": None if judge is None else getattr(judge, "__qualname__", type(judge).__qualname__),
+        },
         prices={model: (price.input, price.output) for model, price in settings.prices.items()},
         include_io=config.include_judge_io,
     )

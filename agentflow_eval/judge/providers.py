@@ -68,7 +68,7 @@ ENDPOINTS = (
     Endpoint("vllm", (), "http://localhost:8000/v1", ("VLLM_API_KEY",), ("VLLM_BASE_URL",), needs_key=False),
     Endpoint("llamacpp", (), "http://localhost:8080/v1", (), ("LLAMACPP_BASE_URL",), needs_key=False),
 )
-_ANY = Endpoint("custom", key_names=("AGENTFLOW_EVAL_API_KEY", "OPENAI_API_KEY"), needs_key=False)
+_ANY = Endpoint("custom", needs_key=False)
 
 
 def resolve(model: str, settings: JudgeSettings, environment: Mapping[str, str] | None = None) -> OpenAIJudge:
@@ -123,6 +123,8 @@ def _endpoint(model: str, separators: str) -> tuple[Endpoint | None, str]:
 
 def _key(model: str, endpoint: Endpoint, settings: JudgeSettings, env: Mapping[str, str]) -> str:
     names = (settings.api_key_env,) if settings.api_key_env else ("AGENTFLOW_EVAL_API_KEY", *endpoint.key_names)
+    if settings.api_key_env is None and _is_elsewhere(settings.base_url, endpoint):
+        names = ("AGENTFLOW_EVAL_API_KEY",)  # a provider's key is not for whatever address a config names
     name = next((name for name in names if env.get(name, "").strip()), None)
     if name is not None:
         return _clean_key(name, env[name])
@@ -131,6 +133,13 @@ def _key(model: str, endpoint: Endpoint, settings: JudgeSettings, env: Mapping[s
         wanted = settings.api_key_env or " or ".join(endpoint.key_names)
         raise JudgeError(f"judge model {model!r} needs a key: set {wanted} in the environment")
     return _NO_KEY
+
+
+def _is_elsewhere(address: str | None, endpoint: Endpoint) -> bool:
+    """Whether a config's address is not the provider's own; an Azure resource always is the user's."""
+    if address is None or endpoint.provider == "azure":
+        return False
+    return urlsplit(address).hostname != urlsplit(endpoint.base_url or "https://api.openai.com").hostname
 
 
 def _clean_key(name: str, value: str) -> str:

@@ -487,3 +487,14 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     (problem,) = asyncio.run(verdicts(Judges(lambda model: resolve(model, chosen, {})), 1))
     assert isinstance(problem, JudgeError)
     assert "agentflow-eval[judge]" in str(problem)
+
+
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "openai:gpt-4o-mini", "claude-sonnet", "somebody/model"])
+def test_keys_stay_with_their_providers(model: str) -> None:
+    """An address in a config does not get a provider's key; the variable it names, or ours, is read."""
+    keys = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-anthropic", "MINE": "sk-mine"}
+    elsewhere = JudgeSettings(base_url="https://models.example/v1")
+    assert resolve(model, elsewhere, keys)._key == "none"
+    assert resolve(model, elsewhere, keys | {"AGENTFLOW_EVAL_API_KEY": "sk-ours"})._key == "sk-ours"
+    named = JudgeSettings(base_url="https://models.example/v1", api_key_env="MINE")
+    assert resolve(model, named, keys)._key == "sk-mine"
