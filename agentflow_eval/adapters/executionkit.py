@@ -17,7 +17,7 @@ from agentflow_eval.collector import ToolRecord, TrajectoryCollector
 from agentflow_eval.errors import MissingExtraError, TargetError, exception_text
 from agentflow_eval.result import TokenUsage
 
-_RUNNING: ContextVar[ToolRecord | None] = ContextVar("agentflow_eval_executionkit", default=None)
+_RUNNING: ContextVar[tuple[_Recorder, ToolRecord] | None] = ContextVar("agentflow_eval_executionkit", default=None)
 
 
 class KitTarget:
@@ -37,7 +37,7 @@ class KitTarget:
     def __init__(self, kit: Any, tools: Sequence[Any] = (), **options: Any) -> None:
         _check_works()
         self._kit = kit
-        self._tools = list(tools)
+        self._tools = [_watched(tool) for tool in tools]
         self._options = options
 
     async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
@@ -51,10 +51,9 @@ class KitTarget:
         kit = session.memory["kit"]
         options = {**self._options, **session.config}
         recorder = _Recorder(collector, options.pop("trace", None))
-        tools = [recorder.watched(tool) for tool in self._tools]
         before = len(kit.messages) + 1
         try:
-            result = await kit.turn(turn.text, tools, trace=recorder.event, redact_trace_args=False, **options)
+            result = await kit.turn(turn.text, self._tools, trace=recorder.event, redact_trace_args=False, **options)
         except Exception as exc:
             metadata = getattr(exc, "metadata", None) or {}
             recorder.finish(metadata.get("messages", ())[before:])
@@ -89,6 +88,25 @@ def _check_works() -> None:
             f"{exception_text(exc)}; it makes a PatternResult[str], and that class, generic and frozen with slots, can "
             "only be made so from Python 3.13 on"
         ) from exc
+
+
+def _watched(tool: Any) -> Any:
+    """The tool, which notes on its call what it returns or raises."""
+
+    @functools.wraps(tool.execute)
+    async def execute(**arguments: Any) -> Any:
+        running = _RUNNING.get()
+        try:
+            result = await tool.execute(**arguments)
+        except Exception as exc:
+            if running is not None:
+                running[0].ended(running[1], None, exc)
+            raise
+        if running is not None:
+            running[0].ended(running[1], result, None)
+        return result
+
+    return dataclasses.replace(tool, execute=execute)
 
 
 @dataclasses.dataclass
@@ -128,31 +146,15 @@ class _Recorder:
         elif kind == "tool_call_start":
             record = self._collector.tool(payload["tool_name"], payload["arguments"], call_id=payload["tool_call_id"])
             self._calls.setdefault(payload["tool_call_id"], []).append(record)
-            _RUNNING.set(record)  # of the task that runs this call alone
+            _RUNNING.set((self, record))  # of the task that runs this call alone
             if self._model_call is not None:
                 self._model_call.tools.append(payload["tool_name"])
 
-    def watched(self, tool: Any) -> Any:
-        """The tool, which notes on its call what it returns or raises; the trace does not tell."""
-
-        @functools.wraps(tool.execute)
-        async def execute(**arguments: Any) -> Any:
-            record = _RUNNING.get()
-            try:
-                result = await tool.execute(**arguments)
-            except Exception as exc:
-                self._ended(record, None, exc)
-                raise
-            self._ended(record, result, None)
-            return result
-
-        return dataclasses.replace(tool, execute=execute)
-
-    def _ended(self, record: ToolRecord | None, result: Any, error: BaseException | None) -> None:
-        if record is not None:
-            self._ran.add(record)
-            record.result = result
-            record.error = error
+    def ended(self, record: ToolRecord, result: Any, error: BaseException | None) -> None:
+        """Notes what a tool returned or raised, which the trace does not tell."""
+        self._ran.add(record)
+        record.result = result
+        record.error = error
 
     def _flush(self) -> None:
         call, self._model_call = self._model_call, None
