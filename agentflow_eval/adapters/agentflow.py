@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import inspect
 import sys
@@ -92,6 +93,14 @@ def _compiled(graph: Any) -> Any:
     return graph.compile(callback_manager=_runtime("compile", "utils.callbacks").CallbackManager())
 
 
+@functools.cache
+def _default_manager(graph_class: type) -> Any:
+    """The manager of graphs that are compiled without one."""
+    compile_graph = getattr(graph_class, "compile", None)
+    parameter = inspect.signature(compile_graph).parameters.get("callback_manager") if compile_graph else None
+    return getattr(parameter, "default", None)
+
+
 def _attach(app: Any) -> None:
     """Lets every manager report that a run of ``app`` may call.
 
@@ -101,9 +110,8 @@ def _attach(app: Any) -> None:
     manager_class = _runtime("AgentflowTarget", "utils.callbacks").CallbackManager
     container = importlib.import_module("injectq").InjectQ.get_instance()
     own = getattr(getattr(app, "_invoke_handler", None), "callback_mgr", None)
-    compile_graph = getattr(getattr(app, "_state_graph", None), "compile", None)
-    default = inspect.signature(compile_graph).parameters.get("callback_manager") if compile_graph else None
-    for manager in (own, container.try_get(manager_class), getattr(default, "default", None)):
+    default = _default_manager(type(getattr(app, "_state_graph", None)))
+    for manager in (own, container.try_get(manager_class), default):
         if isinstance(manager, manager_class):
             events.attach(manager)
 

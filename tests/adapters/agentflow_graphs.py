@@ -134,7 +134,7 @@ def numbered() -> StateGraph:
     return tool_graph(main, repeat, repeat_in_thread)
 
 
-class Plain(BaseConverter):
+class Plain(BaseConverter):  # type: ignore[misc]  # the runtime is not there for the type checker
     """Takes a message as it is."""
 
     async def convert_response(self, response: Any) -> Message:
@@ -146,7 +146,7 @@ class Plain(BaseConverter):
         raise NotImplementedError
 
 
-class Model(BaseAgent):
+class Model(BaseAgent):  # type: ignore[misc]  # as above
     """An agent node whose model counts how often it is asked."""
 
     def __init__(self) -> None:
