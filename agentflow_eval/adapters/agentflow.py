@@ -110,8 +110,8 @@ def _attach(app: Any) -> None:
     manager_class = _runtime("AgentflowTarget", "utils.callbacks").CallbackManager
     container = importlib.import_module("injectq").InjectQ.get_instance()
     own = getattr(getattr(app, "_invoke_handler", None), "callback_mgr", None)
-    graph: Any = getattr(app, "_state_graph", None)
-    default = _default_manager(type(graph))
+    graph_class: Any = type(getattr(app, "_state_graph", None))
+    default = _default_manager(graph_class)
     for manager in (own, container.try_get(manager_class), default):
         if isinstance(manager, manager_class):
             events.attach(manager)
