@@ -257,7 +257,7 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
 
 def by_turn(slot: str, config: BaseCriterionConfig, view: View) -> bool:
     """Whether a slot is scored turn by turn: its scope says so, or some turn gives it itself."""
-    return slot in view.own_slots or getattr(config, "scope", "case") == "turn"
+    return getattr(config, "scope", "case") == "turn" or slot in view.own_slots
 
 
 def turn_parts(

@@ -32,7 +32,8 @@ class RougeMatchCriterion(SlotCriterion[RougeMatchConfig]):
         if not turn.answered:
             shown = {"expected_response": expected[:_TEXT_SHOWN]}
             return CriterionResult.failed(self.name, 0.0, config.threshold, shown, NO_RESPONSE)
-        wanted, got = tokens(expected), tokens(turn.agent_response)
+        wanted = tokens(expected)
+        got = wanted if turn.agent_response == expected else tokens(turn.agent_response)
         if not wanted:
             raise CannotJudgeError(f"the expected answer {expected!r} has no word to compare; use exact_match for it")
         precision, recall, f1 = rouge(wanted, got, config.variant)
@@ -68,6 +69,8 @@ def _some(words: list[str]) -> str:
 
 def rouge(expected: list[str], actual: list[str], variant: str) -> tuple[float, float, float]:
     """Precision, recall and F1, each 0..1; ``rouge2`` compares words when one of the texts has a single word."""
+    if expected == actual and expected:
+        return 1.0, 1.0, 1.0
     if variant == "rougeL":
         overlap, wanted, got = common_length(expected, actual), len(expected), len(actual)
     elif variant == "rouge2" and min(len(expected), len(actual)) > 1:

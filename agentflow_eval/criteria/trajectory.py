@@ -30,10 +30,9 @@ class TrajectoryMatchCriterion(SlotCriterion[TrajectoryConfig]):
         if expected is None:
             raise NothingToJudgeError("no expected_tool_trajectory is stated")
         view.check_events()
-        names_only = config.effective_args_mode == "ignore" and not config.require_success
-        equal = _same_name if names_only else partial(_equal, config)
-        match = match_sequence(expected, actual, config.match_type, equal)
         checks_args = config.effective_args_mode != "ignore"
+        equal = partial(_equal, config) if checks_args or config.require_success else _same_name
+        match = match_sequence(expected, actual, config.match_type, equal)
         details = _details(view.expected_tool_names, view.tool_names, config.match_type.value, checks_args)
         remarks = _remarks(expected, actual, match, config)
         reason = None if match.score == 1.0 else _reason(expected, actual, match, config)
