@@ -23,8 +23,9 @@ class FunctionTarget:
     """A function agent.
 
     Its parameters are filled by name: ``text`` (also the first parameter of any other name, and ``*args``),
-    ``messages`` (the whole conversation so far, this turn's message last), ``session`` (a copy) and ``run`` (the
-    recorder of this case).
+    ``messages`` (the whole
+    conversation so far, this turn's message last), ``session`` (a copy, the same in every turn of the conversation) and
+    ``run`` (the recorder of this case).
 
     Raises:
         TargetError: The function needs a parameter that nothing fills.
@@ -64,9 +65,11 @@ class FunctionTarget:
             return collector
         if name == "messages":
             return [*copy.deepcopy(session.messages), {"role": "user", "content": turn.text}]
-        return SessionInput(
-            app_name=session.app_name, user_id=session.user_id, state=session.state, config=session.config
-        )
+        if "session" not in session.memory:
+            session.memory["session"] = SessionInput(
+                app_name=session.app_name, user_id=session.user_id, state=session.state, config=session.config
+            )
+        return session.memory["session"]
 
 
 def _called(call: Callable[[], Any], collector: TrajectoryCollector) -> Any:

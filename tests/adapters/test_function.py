@@ -13,7 +13,11 @@ import pytest
 
 from agentflow_eval import (
     AgentError,
+    AgentEvaluator,
+    EvalCase,
+    EvalConfig,
     ExecutionResult,
+    Invocation,
     MessageContent,
     MissingExtraError,
     Session,
@@ -467,3 +471,16 @@ def test_idle_threads_serve_again() -> None:
         return {await run_blocking(threading.get_ident) for _ in range(20)}
 
     assert len(asyncio.run(twice())) <= 2
+
+
+def test_session_lasts_for_the_conversation() -> None:
+    """What an agent puts into its session is there in the next turn, and in no other case."""
+
+    async def agent(text: str, session: SessionInput) -> str:
+        session.state["heard"] = [*session.state.get("heard", []), text]
+        return ", ".join(session.state["heard"])
+
+    case = EvalCase(eval_id="c", conversation=[Invocation.simple("one"), Invocation.simple("two")])
+    evaluator = AgentEvaluator(agent, config=EvalConfig())
+    answers = [asyncio.run(evaluator.evaluate_case(case)).actual_response for _ in range(2)]
+    assert answers == ["one, two", "one, two"]
