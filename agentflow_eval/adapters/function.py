@@ -23,9 +23,8 @@ class FunctionTarget:
     """A function agent.
 
     Its parameters are filled by name: ``text`` (also the first parameter of any other name, and ``*args``),
-    ``messages`` (the whole
-    conversation so far, this turn's message last), ``session`` (a copy, the same in every turn of the conversation) and
-    ``run`` (the recorder of this case).
+    ``messages`` (the whole conversation so far, this turn's message last), ``session`` (a copy, the same in every turn
+    of the conversation) and ``run`` (the recorder of this case).
 
     Raises:
         TargetError: The function needs a parameter that nothing fills.
