@@ -316,6 +316,8 @@ def _evaluator(agent: str | None, config: EvalConfig) -> AgentEvaluator:
 
     if config.mock_mode:
         return AgentEvaluator(config=config)
+    if agent is not None and not agent.strip():
+        raise Stop("--agent is empty; give module:attribute, or leave the option out")
     spec = agent or config.agent
     if spec is None:
         raise Stop('no agent: give --agent module:attribute, or "agent" in the config')

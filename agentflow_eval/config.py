@@ -507,6 +507,17 @@ class JudgeSettings(BaseModel):
     prices: dict[str, Price] = Field({}, description="Model -> price, to sum up what the judges cost.")
 
 
+JudgedSlot = Literal[
+    "response_match",
+    "llm_judge",
+    "rubric_based",
+    "factual_accuracy",
+    "hallucination",
+    "safety",
+    "simulation_goals",
+]
+
+
 class JudgeControl(BaseModel):
     """A known answer that judges have to get right in every run."""
 
@@ -517,7 +528,7 @@ class JudgeControl(BaseModel):
     expected_response: NonEmptyText | None = Field(None, description="The expected answer, where there is one.")
     context: str | None = Field(None, description="What the answer may be grounded in.")
     good: Flag = Field(description="true: the criterion has to pass it. false: it has to fail it.")
-    criteria: list[NonEmptyText] = Field([], description="Slots it is for; empty means every judged slot that is on.")
+    criteria: list[JudgedSlot] = Field([], description="Slots it is for; empty means every judged slot that is on.")
 
 
 class UserSimulatorConfig(BaseModel):

@@ -386,6 +386,8 @@ class EvalSet(BaseModel):
                 problems.append(Problem(f"{place}.eval_id", message))
             if not case.conversation and case.scenario is None:
                 problems.append(Problem(f"{place}.conversation", "must have at least one turn, got an empty list"))
+            if case.budget is not None and case.criteria is not None and "budget" in case.criteria.model_fields_set:
+                problems.append(Problem(f"{place}.budget", "criteria.budget says it too; keep one of the two"))
             if case.conversation and case.scenario is not None:
                 problems.append(Problem(f"{place}.scenario", "a case has a conversation or a scenario, not both"))
         return problems

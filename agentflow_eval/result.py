@@ -744,6 +744,11 @@ def _summary_lines(report: EvalReport) -> Iterator[str]:
     shown = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "passed")
     yield f"  cases: {summary.total_cases} ({shown}), pass rate {summary.pass_rate:.1%}"
     yield f"  time: {summary.wall_clock_seconds or summary.total_duration_seconds:.2f} s"
+    retried = [case for case in report.results if case.attempts > 1]
+    if retried:
+        retries = sum(case.attempts - 1 for case in retried)
+        first = retried[0].retried_errors[0] if retried[0].retried_errors else "unknown"
+        yield f"  {retries} {'retry' if retries == 1 else 'retries'} in {len(retried)} cases, the first after {first}"
     if summary.total_token_usage:
         yield f"  tokens: {summary.total_token_usage.total_tokens}"
     for name, stats in summary.criterion_stats.items():

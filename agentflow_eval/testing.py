@@ -41,13 +41,13 @@ def assert_eval_passed(report: EvalReport, min_pass_rate: float = 1.0) -> None:
     raise AssertionError("\n".join(lines))
 
 
-def assert_criterion_passed(report: EvalReport, criterion: str, min_score: float = 0.0) -> None:
-    """Fails unless a criterion judged something, never broke, and has at least the mean score ``min_score``.
+def assert_criterion_passed(report: EvalReport, criterion: str, min_score: float | None = None) -> None:
+    """Fails unless a criterion judged something, never broke, and passed every case or has the mean ``min_score``.
 
     Args:
         report: The report.
         criterion: The reported name.
-        min_score: Least mean score, 0..1.
+        min_score: Least mean score, 0..1; None: every case that it judged has to have passed.
 
     Raises:
         AssertionError: It did not.
@@ -58,7 +58,9 @@ def assert_criterion_passed(report: EvalReport, criterion: str, min_score: float
         raise AssertionError(f"no criterion {criterion!r} in the report (there: {known})")
     if stats.errored or stats.avg_score is None:
         raise AssertionError(f"{criterion} could not judge {stats.errored} of {stats.total} cases")
-    if stats.avg_score < min_score - 1e-9:
+    if min_score is None and stats.failed:
+        raise AssertionError(f"{criterion} failed {stats.failed} of {stats.total} cases")
+    if min_score is not None and stats.avg_score < min_score - 1e-9:
         raise AssertionError(f"{criterion} has the mean score {stats.avg_score:.2f}, {min_score:.2f} needed")
 
 

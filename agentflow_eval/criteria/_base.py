@@ -24,7 +24,7 @@ Config = TypeVar("Config", bound=BaseCriterionConfig)
 
 NO_RESPONSE = "the agent gave no response"
 WIRING = (
-    "the collector saw no events although the agent answered, so nothing can be said about its tools and nodes; "
+    "the collector saw no events, so nothing can be said about the agent's tools and nodes; "
     "record them with run.node(...) and run.tool(...) in a function agent, or compile the graph with the collector's "
     "callback manager"
 )
@@ -116,6 +116,10 @@ class View:
         self.expected_tool_names = [call.name for call in self.expected_tools or ()]
         if self.expected_tool_names == self.tool_names:
             self.expected_tool_names = self.tool_names
+
+    def shows_nothing(self) -> bool:
+        """Whether the run left no trace: no event and no answer. Doing nothing asked for is not earned by that."""
+        return not self.execution.saw_events and not any(turn.answered for turn in self.execution.turns)
 
     def check_events(self) -> None:
         """Raises `WiringError` when the agent answered and nothing was recorded of how."""
@@ -212,6 +216,8 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
     trusted = True
     slot: ClassVar[str]
     config_class: ClassVar[type[BaseCriterionConfig]]
+    reads_events: ClassVar[bool] = False
+    """Whether it judges what was recorded, not what was answered."""
     turns_only: bool = False
     """Whether the slot is on only in the turns that give it themselves."""
     config: Config
@@ -246,7 +252,10 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
 
     def _judge(self, view: View, config: Config) -> CriterionResult:
         try:
-            return self.score(view, config)
+            result = self.score(view, config)
+            if result.passed and self.reads_events and view.shows_nothing():
+                raise WiringError
+            return result
         except NothingToJudgeError as nothing:
             return CriterionResult.skipped(self.name, config.threshold, str(nothing))
         except WiringError as exc:

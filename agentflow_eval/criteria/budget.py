@@ -13,6 +13,7 @@ class BudgetCriterion(SlotCriterion[BudgetConfig]):
     """Share of the limits that were respected; reaching a limit respects it."""
 
     slot = "budget"
+    reads_events = True
     config_class = BudgetConfig
 
     def score(self, view: View, config: BudgetConfig) -> CriterionResult:

@@ -44,7 +44,8 @@ class ContainsKeywordsCriterion(SlotCriterion[ContainsKeywordsConfig]):
         details = notes(details, _remarks(view, config, found))
         if present:
             details["forbidden_found"] = present
-            return self.scored(0.0, config, details, f"forbidden keyword in the answer: {_quoted(present)}")
+            reason = f"forbidden keyword in the answer: {_quoted(present)}"
+            return CriterionResult.failed(self.name, 0.0, config.threshold, details, reason)
         if not missing:
             return self.scored(1.0, config, details)
         details["actual_response"] = wanted[-1][1][:_TEXT_SHOWN]

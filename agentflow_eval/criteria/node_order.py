@@ -18,6 +18,7 @@ class NodeOrderMatchCriterion(SlotCriterion[NodeOrderConfig]):
     """
 
     slot = "node_order"
+    reads_events = True
     config_class = NodeOrderConfig
 
     def score(self, view: View, config: NodeOrderConfig) -> CriterionResult:

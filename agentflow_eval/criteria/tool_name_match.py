@@ -18,6 +18,7 @@ class ToolNameMatchCriterion(SlotCriterion[ToolNameMatchConfig]):
     """
 
     slot = "tool_name_match"
+    reads_events = True
     config_class = ToolNameMatchConfig
 
     def score(self, view: View, config: ToolNameMatchConfig) -> CriterionResult:
@@ -30,7 +31,8 @@ class ToolNameMatchCriterion(SlotCriterion[ToolNameMatchConfig]):
         details = _details(expected, actual)
         used = [name for name in dict.fromkeys(actual) if name in config.forbidden]
         if used:
-            return self.scored(0.0, config, details, f"forbidden tool called: {', '.join(used)}")
+            forbidden = f"forbidden tool called: {', '.join(used)}"
+            return CriterionResult.failed(self.name, 0.0, config.threshold, details, forbidden)
         if stated is None:
             return self.scored(1.0, config, details)
         match = match_sequence(expected, actual, MatchType.ANY_ORDER, str.__eq__)

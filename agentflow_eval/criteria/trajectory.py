@@ -22,6 +22,7 @@ class TrajectoryMatchCriterion(SlotCriterion[TrajectoryConfig]):
     """Share of the expected tool calls that were made, in the order that ``match_type`` asks for."""
 
     slot = "trajectory"
+    reads_events = True
     config_class = TrajectoryConfig
 
     def score(self, view: View, config: TrajectoryConfig) -> CriterionResult:

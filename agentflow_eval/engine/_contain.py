@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import os
 import sys
 import threading
 from collections.abc import Coroutine, Iterable, Iterator
@@ -26,12 +28,14 @@ def contained(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
     Several runs may be inside at once; the last one that leaves puts everything back.
     """
-    token = _inside.set(True)
+    token, folder = _inside.set(True), os.getcwd()
     try:
         with _tasks_contained(loop), _prints_contained():
             yield
     finally:
         _inside.reset(token)
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
 
 
 @contextmanager
@@ -79,14 +83,14 @@ def _prints_contained() -> Iterator[None]:
     with _lock:
         router = sys.stdout if isinstance(sys.stdout, _Router) else _Router(sys.stdout)
         router.users += 1
-        sys.stdout = router
+        sys.stdout, errors = router, sys.stderr
     try:
         yield
     finally:
         with _lock:
             router.users -= 1
-            if not router.users and sys.stdout is router:
-                sys.stdout = router.stream
+            if not router.users:  # whatever the agent has put there instead
+                sys.stdout, sys.stderr = router.stream, errors
 
 
 class _Router:
@@ -108,6 +112,9 @@ class _Router:
     def writelines(self, lines: Iterable[Any]) -> None:
         for line in lines:
             self.write(line)
+
+    def close(self) -> None:
+        """Stays open: the stream is not the agent's."""
 
     @property
     def buffer(self) -> _Router:

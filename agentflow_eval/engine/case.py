@@ -114,7 +114,11 @@ def unrun(case: EvalCase, outcome: Outcome, **values: Any) -> EvalCaseResult:
 async def _run_with_retries(case: EvalCase, plan: Plan) -> EvalCaseResult:
     earlier: list[str] = []
     while True:
-        result = await _run_once(case, plan)
+        try:
+            result = await _run_once(case, plan)
+        except Exception as exc:  # an agent that damages its own recorder breaks its case, not the run
+            message = printable(f"the record of the run is damaged: {exception_text(exc)}")
+            return unrun(case, Outcome.ERROR, error_kind=ErrorKind.AGENT, error=message)
         if result.error_kind is not ErrorKind.AGENT or len(earlier) >= plan.config.retries:
             break
         earlier.append(result.error or "")

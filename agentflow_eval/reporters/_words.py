@@ -275,4 +275,15 @@ def summary_line(report: EvalReport) -> str:
     line = f"{count(summary.total_cases, 'case')}: {parts}"
     line += f"; {seconds(summary.wall_clock_seconds or summary.total_duration_seconds)}"
     tokens = summary.total_token_usage.total_tokens
-    return f"{line}; {tokens:,} tokens" if tokens else line
+    line = f"{line}; {tokens:,} tokens" if tokens else line
+    again = retries(report.results)
+    return f"{line}; {again}" if again else line
+
+
+def retries(cases: Sequence[EvalCaseResult]) -> str:
+    """``1 retry (ConnectionError: reset)``; empty when every case was run once."""
+    errors = [error for case in cases for error in case.retried_errors]
+    if not errors:
+        return ""
+    number = "1 retry" if len(errors) == 1 else f"{len(errors)} retries"
+    return f"{number} ({one_line(errors[0])})"
