@@ -153,6 +153,7 @@ def run(
     if not _check_selection([eval_set for _, eval_set in sets], ids, names, tags):
         _write_outputs(_empty_reports(selected), json_output, junit_output, config)
         return NOTHING_TO_RUN
+    _warn_of_unread([eval_set for _, eval_set in selected], config)
     evaluator = _evaluator(agent, config)
     _refuse_overwriting([eval_set for _, eval_set in selected], config)
     reports, all_written = _run_sets(evaluator, [item for item in selected if len(item[1])], output_dir)
@@ -186,6 +187,34 @@ def _loaded(evalsets: Iterable[str], config_path: str | None) -> tuple[list[tupl
     if problems:
         raise Stop("\n".join(problems))
     return sets, config
+
+
+_READERS = {
+    "expected_tool_trajectory": ("tool_name_match", "trajectory"),
+    "expected_node_order": ("node_order",),
+    "expected_final_response": ("rouge_match", "exact_match", "response_match", "llm_judge", "factual_accuracy"),
+    "expected_keywords": ("contains_keywords",),
+    "forbidden_keywords": ("contains_keywords",),
+}
+"""Expectation -> the criteria that read it."""
+
+
+def _warn_of_unread(sets: Iterable[EvalSet], config: EvalConfig) -> None:
+    """Says which expectations are stated and read by no criterion, so that a pass is not taken for more than it is."""
+    unread: dict[str, list[str]] = {}
+    for case in (case for eval_set in sets for case in eval_set):
+        on = set(config.criteria.overridden_by(case.criteria).enabled())
+        for turn in case.conversation:
+            slots = on | set(turn.criteria.enabled() if turn.criteria else ())
+            for name, readers in _READERS.items():
+                stated = getattr(turn, name) or getattr(case, name, None)
+                if stated and not slots.intersection(readers):
+                    unread.setdefault(name, []).append(case.eval_id)
+    for name, ids in unread.items():
+        cases = list(dict.fromkeys(ids))
+        more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
+        wanted = " or ".join(_READERS[name])
+        click.echo(f"warning: {name} of case {cases[0]!r}{more} is read by no criterion ({wanted} would)", err=True)
 
 
 def _missing_templates(config_path: str, config: EvalConfig) -> list[str]:

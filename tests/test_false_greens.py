@@ -164,3 +164,16 @@ def test_empty_agent_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (tmp_path / "c.json").write_text('{"agent": "agentflow_eval.examples.echo:agent", "criteria": {"rouge_match": {}}}')
     assert main(["run", str(tmp_path / "s.json"), "--config", str(tmp_path / "c.json"), "--agent", ""]) == 2
     assert "--agent is empty" in capsys.readouterr().err
+
+
+def test_expectations_that_nothing_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run says which expectations its criteria do not look at."""
+    case = EvalCase.single_turn("c", "q", "q", expected_node_order=["MAIN"])
+    case.forbidden_keywords = ["never"]
+    EvalSet(eval_set_id="s", eval_cases=[case]).save(tmp_path / "s.json")
+    (tmp_path / "c.json").write_text('{"agent": "agentflow_eval.examples.echo:agent", "criteria": {"rouge_match": {}}}')
+    main(["run", str(tmp_path / "s.json"), "--config", str(tmp_path / "c.json"), "--no-report"])
+    said = capsys.readouterr().err
+    assert "expected_node_order of case 'c' is read by no criterion (node_order would)" in said
+    assert "forbidden_keywords of case 'c' is read by no criterion" in said
+    assert "expected_final_response" not in said

@@ -126,7 +126,8 @@ def test_verdicts(results: list[EvalCaseResult], more: dict[str, bool], verdict:
 
 def test_summary_line() -> None:
     """The line before the verdict has all counts, the time and the tokens."""
-    line = "26 cases: 6 passed, 14 failed, 5 errors, 1 skipped; 48.2 s; 1,558 tokens; 2 retries (TimeoutError: connect timed out)"
+    line = "26 cases: 6 passed, 14 failed, 5 errors, 1 skipped; 48.2 s; 1,558 tokens"
+    line += "; 2 retries (TimeoutError: connect timed out)"
     assert line == shown(sample_report()).splitlines()[-2]
 
 

@@ -40,7 +40,8 @@ def test_context(tmp_path: Path) -> None:
         "{{ report.eval_set_id }} {{ summary.total_cases }} {{ cases | length }} {{ failed_cases | length }} "
         "{{ passed_cases | length }} {{ verdict.word }} {{ error_groups[0].cases | length }}|{{ summary_line }}"
     )
-    line = "15 cases: 6 passed, 3 failed, 5 errors, 1 skipped; 48.2 s; 1,558 tokens; 2 retries (TimeoutError: connect timed out)"
+    line = "15 cases: 6 passed, 3 failed, 5 errors, 1 skipped; 48.2 s; 1,558 tokens"
+    line += "; 2 retries (TimeoutError: connect timed out)"
     assert f"travel 15 15 8 6 FAILED 3|{line}" == rendered(tmp_path, template)
 
 
