@@ -363,22 +363,12 @@ class CriterionResult(_Record):
         cost: float | None = None,
     ) -> CriterionResult:
         """A judgement that did not pass whatever the score is: one turn failed, or there was no answer to judge."""
-        return _make_criterion_result(
-            criterion=criterion,
-            score=score,
-            passed=False,
-            threshold=threshold,
-            details=details | {"reason": reason},
-            error=None,
-            token_usage=token_usage,
-            cost=cost,
-            outcome=Outcome.FAILED,
-        )
+        return cls._not_passed(criterion, threshold, Outcome.FAILED, reason, None, details, token_usage, cost, score)
 
     @classmethod
     def skipped(cls, criterion: str, threshold: float, reason: str) -> CriterionResult:
         """No judgement, because the case states nothing to judge by."""
-        return cls._unscored(criterion, threshold, Outcome.SKIPPED, reason, None, {})
+        return cls._not_passed(criterion, threshold, Outcome.SKIPPED, reason, None, {})
 
     @classmethod
     def broken(
@@ -391,10 +381,10 @@ class CriterionResult(_Record):
         cost: float | None = None,
     ) -> CriterionResult:
         """No judgement, because the criterion could not judge."""
-        return cls._unscored(criterion, threshold, Outcome.ERROR, error, error, details or {}, token_usage, cost)
+        return cls._not_passed(criterion, threshold, Outcome.ERROR, error, error, details or {}, token_usage, cost)
 
     @classmethod
-    def _unscored(
+    def _not_passed(
         cls,
         criterion: str,
         threshold: float,
@@ -404,10 +394,11 @@ class CriterionResult(_Record):
         details: dict[str, Any],
         token_usage: TokenUsage = NO_TOKENS,
         cost: float | None = None,
+        score: float | None = None,
     ) -> CriterionResult:
         return _make_criterion_result(
             criterion=criterion,
-            score=None,
+            score=score,
             passed=False,
             threshold=threshold,
             details=details | {"reason": reason},

@@ -404,5 +404,5 @@ def _watch_agents() -> None:
                 recorder.collector.observer_failed(exc)
         await passed_on(event)
 
-    bridge.agentflow_eval = True  # type: ignore[attr-defined]
+    bridge.agentflow_eval = True  # type: ignore[attr-defined]  # a mark on our function: wrapped once per process
     agent_bridge.bridge_tulip_event = bridge

@@ -45,10 +45,12 @@ class RuleModel(Model):
     rule: Any = None
 
     def invoke(self, messages: list[Message], **_: Any) -> ModelResponse:
-        return self.rule(messages)  # type: ignore[no-any-return]
+        answer: ModelResponse = self.rule(messages)
+        return answer
 
     async def ainvoke(self, messages: list[Message], **_: Any) -> ModelResponse:
-        return self.rule(messages)  # type: ignore[no-any-return]
+        answer: ModelResponse = self.rule(messages)
+        return answer
 
     def invoke_stream(self, messages: list[Message], **_: Any) -> Iterator[ModelResponse]:
         yield self.rule(messages)
