@@ -13,12 +13,16 @@ import unicodedata
 import uuid
 from collections.abc import Iterator, Mapping, Set
 from decimal import Decimal
+from functools import cache
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
 from agentflow_eval._files import printable
+
+if TYPE_CHECKING:
+    import regex
 
 ArgsMode = Literal["exact", "subset", "ignore"]
 
@@ -175,6 +179,25 @@ def as_name(value: Any) -> str:
         return printable(str(value))
     except Exception as exc:  # a stranger's __str__ may raise anything
         return f"<{kind.__name__}: unreadable, {type(exc).__name__}>"
+
+
+@cache
+def _unseen() -> regex.Pattern[str]:
+    import regex
+
+    joined = r"[\p{Joining_Type=Dual_Joining}\p{Joining_Type=Right_Joining}\p{Indic_Syllabic_Category=Virama}"
+    joined += r"\p{Extended_Pictographic}\p{Emoji_Modifier}]"
+    ignorable = r"[\p{Default_Ignorable_Code_Point}--[\u200c\u200d]]"
+    return regex.compile(rf"{ignorable}|(?<!{joined}\p{{M}}*{ignorable}*)[\u200c\u200d]", regex.VERSION1)
+
+
+def visible(text: str) -> str:
+    """``text`` without characters that nobody can see: soft hyphens, zero-width spaces, byte order marks and the like.
+
+    These are Unicode's Default_Ignorable_Code_Points. The two joiners (U+200C, U+200D) stay where they are spelling:
+    after letters that join, as in Persian, after a virama, as in Hindi, and in emoji.
+    """
+    return text if text.isascii() else _unseen().sub("", text)
 
 
 # Matching

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from agentflow_eval._files import model_text, read_model, write_text
+from agentflow_eval._values import visible
 from agentflow_eval.errors import UsageError, did_you_mean
 
 DEFAULT_JUDGE_MODEL = "gemini-2.5-flash"
@@ -55,7 +56,7 @@ class Rubric(BaseModel):
 
 def _keywords(words: list[str]) -> list[str]:
     for index, word in enumerate(words):
-        if not word.strip():
+        if not visible(word).strip():
             message = "is empty; a keyword needs at least one visible character"
             raise PydanticCustomError("says_it_all", "{message}", {"message": message, "inner": f"[{index}]"})
     return list(dict.fromkeys(words))

@@ -281,9 +281,7 @@ class EvalCase(BaseModel):
     expected_keywords: Keywords = Field(
         default_factory=list, description="Keywords that the final answer must contain."
     )
-    forbidden_keywords: Keywords = Field(
-        default_factory=list, description="Keywords that the final answer must not contain."
-    )
+    forbidden_keywords: Keywords = Field(default_factory=list, description="Keywords that no answer may contain.")
     timeout: Seconds | None = Field(None, description="Seconds for this case instead of the config's.")
     trials: PositiveCount | None = Field(None, description="Runs of this case instead of the config's.")
     skip: NonEmptyText | None = Field(None, description="The reason why the case is not run.")

@@ -294,7 +294,7 @@ def test_unused_settings_are_refused(tmp_path: Path, slot: str, changed: dict[st
         ),
         ({"criteria": {"trajectory": {"args_mode": "partial"}}}, ["'exact', 'subset' or 'ignore'"]),
         ({"criteria": {"trajectory": {"args_mode": "subset", "check_args": False}}}, ["check_args false contradicts"]),
-        ({"criteria": {"contains_keywords": {"keywords": ["ok", " ", ""]}}}, ["keywords[1]: is empty"]),
+        ({"criteria": {"contains_keywords": {"keywords": ["ok", "\u200b\u00ad", ""]}}}, ["keywords[1]: is empty"]),
         ({"criteria": {"contains_keywords": {"keywords": []}}}, ["keywords: must be a list that is not empty"]),
         ({"criteria": {"contains_keywords": {"forbidden": [""]}}}, ["forbidden[0]: is empty"]),
         ({"criteria": {"rubric_based": {}}}, ["criteria.rubric_based.rubrics: required key is missing"]),

@@ -72,6 +72,36 @@ def test_forbidden_tool_at_threshold_zero() -> None:
     assert run(agent, criteria, EvalCase.single_turn("c", "q")).results[0].outcome is Outcome.FAILED
 
 
+@pytest.mark.parametrize("slot", ["exact_match", "rouge_match", "contains_keywords", "response_match", "llm_judge"])
+def test_earlier_turn_without_an_answer(slot: str) -> None:
+    """A turn that expects an answer and got none fails each criterion that reads answers, wherever the turn stands."""
+    asked: list[str] = []
+
+    def agent(text: str) -> str | None:
+        return None if text == "first" else text
+
+    async def judge(prompt: str) -> str:
+        asked.append(prompt)
+        return '{"reasoning": "good", "score": 1.0}'
+
+    criteria = CriteriaConfig.model_validate({slot: {"keywords": ["last"]} if slot == "contains_keywords" else {}})
+    turns = [Invocation.simple("first", "first"), Invocation.simple("last", "last")]
+    config = EvalConfig(criteria=criteria, reporter=ReporterConfig(enabled=False))
+    cases = [EvalCase(eval_id="c", conversation=turns), EvalCase(eval_id="d", conversation=turns[1:] * 2)]
+    evaluator = AgentEvaluator(agent, config=config, judge=judge)
+    report = asyncio.run(evaluator.evaluate(EvalSet(eval_cases=cases)))
+    silent, answered = report.results
+    assert silent.outcome is Outcome.FAILED
+    assert silent.criterion_results[0].reason == "the agent gave no response in turn 1"
+    assert answered.passed
+    expected = (
+        []
+        if slot == "contains_keywords"
+        else ['not compared: the expected answer of turn 1 (scope "turn" compares each)']
+    )
+    assert answered.criterion_results[0].details.get("notes", []) == expected
+
+
 def test_damaged_record() -> None:
     """An agent that breaks its recorder breaks its own case; the others go on."""
 

@@ -45,6 +45,10 @@ class NothingToJudgeError(AgentflowEvalError):
     """The case states no expectation for the criterion; the message says which one would be read."""
 
 
+class NoResponseError(AgentflowEvalError):
+    """The agent owes an answer; the message says in which turns."""
+
+
 class BaseCriterion(ABC):
     """Judges a run. Subclass it (or `SyncCriterion`) for criteria of your own.
 
@@ -94,6 +98,7 @@ class View:
         expected_nodes: None when not stated.
         answers: Turns whose answers are judged, each with its expectations; the last one comes last.
         case: The case, for keywords of its own; None when a turn before the last is viewed.
+        forbidden_keywords: Those of the case, which count in every answer.
         execution: The run as a whole.
         own_slots: Slots that some turn of the case gives itself.
         tool_names: Names of the recorded calls.
@@ -107,6 +112,7 @@ class View:
     answers: list[tuple[TurnResult, Invocation]]
     case: EvalCase | None
     execution: ExecutionResult
+    forbidden_keywords: Sequence[str]
     own_slots: frozenset[str] = frozenset()
     tool_names: list[str] = field(init=False)
     expected_tool_names: list[str] = field(init=False)
@@ -127,17 +133,34 @@ class View:
         if not execution.saw_events and execution.actual_response.strip():
             raise WiringError
 
-    def answer_to_compare(self) -> tuple[TurnResult, str, list[int]]:
-        """The last turn that states an expected answer, that answer, and the numbers of the earlier such turns.
+    def check_answers(self) -> None:
+        """Raises `NoResponseError` when a turn that expects an answer got none."""
+        silent = [
+            turn.turn_index + 1
+            for turn, expectation in self.answers
+            if not (turn.answered and turn.agent_response.strip())
+            and turn.outcome != "not_run"
+            and (expectation.expected_text or "").strip()
+        ]
+        if silent:
+            where = f" in {', '.join(f'turn {number}' for number in silent)}" if len(self.answers) > 1 else ""
+            raise NoResponseError(f"{NO_RESPONSE}{where}")
+
+    def answer_to_compare(self) -> tuple[TurnResult, str, list[str]]:
+        """The last turn that states an expected answer, that answer, and remarks on earlier such turns.
 
         Raises:
             NothingToJudgeError: No turn states one.
+            NoResponseError: A turn that states one got no answer.
         """
+        self.check_answers()
         stated = [(result, text) for result, turn in self.answers if (text := turn.expected_text) is not None]
         if not stated:
             raise NothingToJudgeError("no expected_final_response is stated")
         result, text = stated[-1]
-        return result, text, [other.turn_index + 1 for other, _ in stated[:-1]]
+        others = ", ".join(f"turn {other.turn_index + 1}" for other, _ in stated[:-1])
+        remarks = [f'not compared: the expected answer of {others} (scope "turn" compares each)'] if others else []
+        return result, text, remarks
 
 
 _latest: tuple[ExecutionResult, EvalCase, View] | None = None
@@ -172,20 +195,22 @@ def _new_view_of_case(actual: ExecutionResult, case: EvalCase) -> View:
         answers=list(zip(_turns_of(actual, case), turns, strict=False)),
         case=case,
         execution=actual,
+        forbidden_keywords=case.forbidden_keywords,
         own_slots=frozenset(slot for turn in turns if turn.criteria for slot in turn.criteria.model_fields_set),
     )
 
 
-def view_of_turn(actual: ExecutionResult, result: TurnResult, turn: Invocation, case: EvalCase | None) -> View:
-    """What one turn recorded beside what it expects; ``case`` comes along when it is the last turn."""
+def view_of_turn(actual: ExecutionResult, result: TurnResult, turn: Invocation, case: EvalCase) -> View:
+    """What one turn recorded beside what it expects."""
     return View(
         tool_calls=result.tool_calls,
         node_visits=result.node_visits,
         expected_tools=turn.expected_tools,
         expected_nodes=turn.expected_nodes,
         answers=[(result, turn)],
-        case=case,
+        case=case if turn is case.conversation[-1] else None,
         execution=actual,
+        forbidden_keywords=case.forbidden_keywords,
     )
 
 
@@ -199,7 +224,7 @@ def _turns_of(actual: ExecutionResult, case: EvalCase) -> list[TurnResult]:
     if actual.turns or not case.conversation:
         return actual.turns
     last = len(case.conversation) - 1
-    quiet = [TurnResult(turn_index=i, user_input="", answered=False) for i in range(last)]
+    quiet = [TurnResult(turn_index=i, user_input="", answered=False, outcome="not_run") for i in range(last)]
     answer = actual.actual_response
     final = TurnResult(turn_index=last, user_input="", agent_response=answer, answered=bool(answer.strip()))
     return [*quiet, final]
@@ -232,6 +257,7 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
 
         Raises:
             NothingToJudgeError: The view states no expectation that this criterion reads.
+            NoResponseError: The agent owes an answer.
             CannotJudgeError: The evidence does not allow a judgement.
         """
 
@@ -258,6 +284,8 @@ class SlotCriterion(SyncCriterion, Generic[Config]):
             return result
         except NothingToJudgeError as nothing:
             return CriterionResult.skipped(self.name, config.threshold, str(nothing))
+        except NoResponseError as silence:
+            return CriterionResult.failed(self.name, 0.0, config.threshold, {}, str(silence))
         except WiringError as exc:
             return CriterionResult.broken(self.name, config.threshold, str(exc), {"error_kind": ErrorKind.WIRING.value})
         except CannotJudgeError as exc:
@@ -278,8 +306,7 @@ def turn_parts(
         own = turn.criteria is not None and slot in turn.criteria.model_fields_set
         chosen = getattr(turn.criteria, slot) if own else None if turns_only else config
         if chosen is not None and chosen.enabled:
-            last = case if turn is case.conversation[-1] else None
-            yield number, view_of_turn(actual, result, turn, last), chosen
+            yield number, view_of_turn(actual, result, turn, case), chosen
 
 
 def over_turns(name: str, threshold: float, rows: Sequence[tuple[int, CriterionResult]]) -> CriterionResult:

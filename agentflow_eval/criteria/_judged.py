@@ -11,6 +11,7 @@ from agentflow_eval.config import REPORTED_NAMES, SLOTS, BaseCriterionConfig, Ju
 from agentflow_eval.criteria._base import (
     NO_RESPONSE,
     BaseCriterion,
+    NoResponseError,
     NothingToJudgeError,
     View,
     by_turn,
@@ -70,6 +71,10 @@ class JudgedCriterion(BaseCriterion):
         """What the details say beside scores and reasons."""
         return {}
 
+    def remarks(self, view: View) -> list[str]:  # noqa: ARG002  # for subclasses
+        """What the judge was not asked, for people who may think so."""
+        return []
+
     async def evaluate(self, actual: ExecutionResult, expected: EvalCase) -> CriterionResult:
         """The judgement, once or turn by turn; an error when the judge gave no usable verdict, never a score."""
         view = view_of_case(actual, expected)
@@ -88,12 +93,12 @@ class JudgedCriterion(BaseCriterion):
         threshold = self.config.threshold
         try:
             asked = self.asks(view)
+            _check_answers(view, asked)
         except NothingToJudgeError as nothing:
             return CriterionResult.skipped(self.name, threshold, str(nothing))
-        if _unanswered(view, asked):
-            return CriterionResult.failed(
-                self.name, 0.0, threshold, {"judge_model": self.config.judge_model}, NO_RESPONSE
-            )
+        except NoResponseError as silence:
+            details = {"judge_model": self.config.judge_model}
+            return CriterionResult.failed(self.name, 0.0, threshold, details, str(silence))
         if self.judges is None:
             return self._broken(f"{self.slot} asks the judge model {self.config.judge_model!r}, and no judge was given")
         try:
@@ -106,7 +111,10 @@ class JudgedCriterion(BaseCriterion):
         if len(given) < len(answers):
             problems = dict.fromkeys(str(answer) for answer in answers.values() if not isinstance(answer, Answer))
             return self._broken(f"{self.slot}: {'; '.join(problems)}", spent)
-        return self._judged({key: weight for key, weight, _ in asked}, given, spent)
+        result = self._judged({key: weight for key, weight, _ in asked}, given, spent)
+        if remarks := self.remarks(view):
+            result.details["notes"] = [*result.details.get("notes", ()), *remarks]
+        return result
 
     def meets(self, answer: Answer) -> bool:
         """Whether an answer's score meets the threshold."""
@@ -174,10 +182,25 @@ class JudgedCriterion(BaseCriterion):
         return self.judges.cost(self.config.judge_model, _tokens(spent)) if self.judges is not None else None
 
 
-def _unanswered(view: View, asked: Sequence[tuple[str, float, dict[str, Any]]]) -> bool:
-    """Whether the agent said nothing at all, or nothing where a question is about one answer."""
+class ComparingCriterion(JudgedCriterion):
+    """A judged criterion that compares the last expected answer with what the agent answered there."""
+
+    def asks(self, view: View) -> Sequence[tuple[str, float, dict[str, Any]]]:
+        """One question about the last turn that states an expected answer."""
+        turn, expected, _ = view.answer_to_compare()
+        return [("answer", 1.0, {"question": turn.user_input, "answer": turn.agent_response, "expected": expected})]
+
+    def remarks(self, view: View) -> list[str]:
+        """The turns whose expected answers were not compared."""
+        return view.answer_to_compare()[2]
+
+
+def _check_answers(view: View, asked: Sequence[tuple[str, float, dict[str, Any]]]) -> None:
+    """Raises `NoResponseError` when the agent said nothing at all, or nothing where an answer is expected or judged."""
+    view.check_answers()
     silent = not any(turn.answered and turn.agent_response.strip() for turn, _ in view.answers)
-    return silent or any("answer" in values and not values["answer"].strip() for _, _, values in asked)
+    if silent or any("answer" in values and not values["answer"].strip() for _, _, values in asked):
+        raise NoResponseError(NO_RESPONSE)
 
 
 def _tokens(spent: Sequence[Sample]) -> TokenUsage:
@@ -201,16 +224,6 @@ def verdict_schema(scale: Scale, **more: Any) -> dict[str, Any]:
         "additionalProperties": False,
         "example": {"reasoning": "why, in one or two sentences", name: sample, **more},
     }
-
-
-def compared(view: View) -> dict[str, Any]:
-    """Question, answer and expected answer of the last turn that states one.
-
-    Raises:
-        NothingToJudgeError: No turn states one.
-    """
-    turn, expected, _ = view.answer_to_compare()
-    return {"question": turn.user_input, "answer": turn.agent_response, "expected": expected}
 
 
 def last_answer(view: View) -> dict[str, Any]:

@@ -7,6 +7,8 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from agentflow_eval._values import visible
+
 if TYPE_CHECKING:
     import regex
 
@@ -37,23 +39,32 @@ def _token() -> regex.Pattern[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """The words of ``text`` after NFKC and case folding.
+    """The words of ``text`` after NFKC and case folding, without characters that cannot be seen (see `visible`).
 
     Words keep their combining marks and accents; numbers keep sign and decimal point; Han, Kana, Thai, Lao, Khmer and
     Myanmar are cut by grapheme; symbols such as emoji are words of their own; punctuation is dropped.
     """
     if text.isascii():
         return _ASCII_TOKEN.findall(text.lower())
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_AS_TYPED)
+    folded = visible(unicodedata.normalize("NFKC", text).casefold()).translate(_AS_TYPED)
     found: list[str] = _token().findall(unicodedata.normalize("NFKC", folded))
     return found
 
 
 def fold(text: str) -> str:
-    """``text`` for comparison without regard to case: canonical caseless matching of the Unicode Standard, 3.13."""
+    """``text`` for comparison without regard to case, line breaks and characters that cannot be seen (see `visible`).
+
+    Canonical caseless matching of the Unicode Standard, 3.13, with each run of white space as one space.
+    """
     if text.isascii():
-        return text.lower()
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
+        return _one_spaced(text.lower())
+    folded = visible(unicodedata.normalize("NFD", text).casefold())
+    return _one_spaced(unicodedata.normalize("NFC", folded))
+
+
+def _one_spaced(text: str) -> str:
+    words = " ".join(text.split())
+    return f"{' ' if text[:1].isspace() else ''}{words}{' ' if words and text[-1:].isspace() else ''}"
 
 
 folded = lru_cache(maxsize=64)(fold)
@@ -75,4 +86,6 @@ def stands_alone(text: str, keyword: str) -> bool:
 def words_around(text: str, keyword: str) -> str | None:
     """The first word of ``text`` that contains ``keyword`` and more letters; None when none does."""
     wanted = fold(keyword)
-    return next((word for word in re.findall(r"\w+", text) if wanted in fold(word) and wanted != fold(word)), None)
+    return next(
+        (word for word in re.findall(r"\w+", visible(text)) if wanted in fold(word) and wanted != fold(word)), None
+    )

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from agentflow_eval._values import as_name
 from agentflow_eval.config import ContainsKeywordsConfig
-from agentflow_eval.criteria._base import NO_RESPONSE, NothingToJudgeError, SlotCriterion, View, notes
+from agentflow_eval.criteria._base import (
+    NO_RESPONSE,
+    NoResponseError,
+    NothingToJudgeError,
+    SlotCriterion,
+    View,
+    notes,
+)
 from agentflow_eval.criteria._text import folded, stands_alone, tokens, words_around
 from agentflow_eval.result import EMPTY_LIST, CriterionResult, TurnResult, shape
 
@@ -20,7 +27,8 @@ _MARKS = re.compile(r"[^\w\s]")
 class ContainsKeywordsCriterion(SlotCriterion[ContainsKeywordsConfig]):
     """Share of the keywords found, without regard to case; a forbidden keyword makes the score 0.
 
-    Keywords of the config and of the case are looked for in the last answer, a turn's own in that turn's answer.
+    Keywords of the config and of the case are looked for in the last answer, and forbidden ones in every answer; a
+    turn's own in that turn's answer.
     """
 
     slot = "contains_keywords"
@@ -31,21 +39,20 @@ class ContainsKeywordsCriterion(SlotCriterion[ContainsKeywordsConfig]):
         wanted, forbidden = _wanted(view, config), _forbidden(view, config)
         if not wanted and not forbidden:
             raise NothingToJudgeError("neither config nor case states a keyword")
-        keywords = [keyword for keyword, _ in wanted]
+        view.check_answers()
         if not any(turn.answered for turn, _ in view.answers):
-            unanswered = {"keywords": keywords, "found": [], "missing": keywords}
-            return CriterionResult.failed(self.name, 0.0, config.threshold, unanswered, NO_RESPONSE)
+            raise NoResponseError(NO_RESPONSE)
+        keywords = [keyword for keyword, _ in wanted]
         found = [search for search in wanted if _hit(search, config.match)]
         missing = (
             EMPTY_LIST if len(found) == len(wanted) else [word for word, text in wanted if (word, text) not in found]
         )
-        present = [search[0] for search in forbidden if _hit(search, config.match)]
         details = _details(keywords, [keyword for keyword, _ in found] if missing else keywords, missing)
         details = notes(details, _remarks(view, config, found))
-        if present:
-            details["forbidden_found"] = present
-            reason = f"forbidden keyword in the answer: {_quoted(present)}"
-            return CriterionResult.failed(self.name, 0.0, config.threshold, details, reason)
+        if present := _present(view, config, forbidden):
+            details["forbidden_found"] = list(dict.fromkeys(word for words in present.values() for word in words))
+            places = [f"forbidden keyword in the answer{where}: {_quoted(words)}" for where, words in present.items()]
+            return CriterionResult.failed(self.name, 0.0, config.threshold, details, "; ".join(places))
         if not missing:
             return self.scored(1.0, config, details)
         details["actual_response"] = wanted[-1][1][:_TEXT_SHOWN]
@@ -61,38 +68,41 @@ def _hit(search: Search, match: str) -> bool:
     words = tokens(keyword) if match == "word" else []
     if not words:
         return folded(keyword) in folded(text)
-    if _MARKS.search(keyword) and _squeezed(keyword) not in _squeezed(text):
+    if _MARKS.search(keyword) and folded(keyword) not in folded(text):
         return False
     among, size = tokens(text), len(words)
     return any(among[start : start + size] == words for start in range(len(among) - size + 1))
 
 
-def _squeezed(text: str) -> str:
-    return " ".join(folded(text).split())
-
-
 def _wanted(view: View, config: ContainsKeywordsConfig) -> list[Search]:
-    """What is looked for, each once per text."""
+    """What is looked for, each once per text: a turn's own in its answer, the common ones in the last answer."""
     own = [(turn, word) for turn, expectation in view.answers for word in expectation.expected_keywords]
     common = [*(config.keywords or ()), *(view.case.expected_keywords if view.case else ())]
-    return _searches(view, config, own, common)
-
-
-def _forbidden(view: View, config: ContainsKeywordsConfig) -> list[Search]:
-    own = [(turn, word) for turn, expectation in view.answers for word in expectation.forbidden_keywords]
-    common = [*config.forbidden, *(view.case.forbidden_keywords if view.case else ())]
-    return _searches(view, config, own, common)
-
-
-def _searches(
-    view: View, config: ContainsKeywordsConfig, own: Sequence[tuple[TurnResult, str]], common: Sequence[str]
-) -> list[Search]:
-    """A turn's own keywords in that turn's answer, the common ones in the last answer."""
     searches = [(word, _text(view, turn, config)) for turn, word in own]
     if common:
         last = _text(view, view.answers[-1][0], config) if view.answers else ""
         searches += [(word, last) for word in common]
     return list(dict.fromkeys((as_name(word), text) for word, text in searches))
+
+
+def _forbidden(view: View, config: ContainsKeywordsConfig) -> list[tuple[TurnResult, list[str]]]:
+    """What may not occur, turn by turn; empty when nothing is forbidden."""
+    common = [*config.forbidden, *view.forbidden_keywords]
+    by_turn = [(turn, [*common, *expectation.forbidden_keywords]) for turn, expectation in view.answers]
+    return [(turn, list(dict.fromkeys(map(as_name, words)))) for turn, words in by_turn if words]
+
+
+def _present(
+    view: View, config: ContainsKeywordsConfig, forbidden: Sequence[tuple[TurnResult, list[str]]]
+) -> dict[str, list[str]]:
+    """The forbidden keywords that occur, by where they do."""
+    present: dict[str, list[str]] = {}
+    for turn, words in forbidden:
+        text = _text(view, turn, config)
+        where = f" of turn {turn.turn_index + 1}" if len(view.answers) > 1 else ""
+        if said := [word for word in words if _hit((word, text), config.match)]:
+            present[where] = said
+    return present
 
 
 def _text(view: View, turn: TurnResult, config: ContainsKeywordsConfig) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Any
 
 from agentflow_eval._values import shown
 from agentflow_eval.config import ExactMatchConfig
-from agentflow_eval.criteria._base import NO_RESPONSE, SlotCriterion, View, notes
+from agentflow_eval.criteria._base import SlotCriterion, View, notes
 from agentflow_eval.result import CriterionResult
 
 
@@ -19,14 +18,13 @@ class ExactMatchCriterion(SlotCriterion[ExactMatchConfig]):
 
     def score(self, view: View, config: ExactMatchConfig) -> CriterionResult:
         """1.0 or 0.0."""
-        turn, expected, others = view.answer_to_compare()
+        turn, expected, remarks = view.answer_to_compare()
         wanted, got = _normal(expected), _normal(turn.agent_response)
         match = wanted == got
-        details: dict[str, Any] = {"match": match, "actual_length": len(got), "expected_length": len(wanted)}
-        if others:
-            listed = ", ".join(str(number) for number in others)
-            details = notes(details, [f"turns {listed} expect answers too; scope turn would score them"])
-        return self.scored(1.0 if match else 0.0, config, details, None if match else _reason(wanted, got))
+        details = {"match": match, "actual_length": len(got), "expected_length": len(wanted)}
+        return self.scored(
+            1.0 if match else 0.0, config, notes(details, remarks), None if match else _reason(wanted, got)
+        )
 
 
 def _normal(text: str) -> str:
@@ -34,9 +32,17 @@ def _normal(text: str) -> str:
 
 
 def _reason(wanted: str, got: str) -> str:
-    if not got:
-        return NO_RESPONSE
     pairs = enumerate(zip(wanted, got, strict=False))
     first = next((index for index, (a, b) in pairs if a != b), min(len(wanted), len(got)))
     begin = max(0, first - 20)
-    return f"differs at character {first + 1}: expected {shown(wanted[begin:])}, got {shown(got[begin:])}"
+    differing = wanted[first : first + 1], got[first : first + 1]
+    hint = f" ({' / '.join(map(_character, differing))})" if any(map(_looks_like_nothing, differing)) else ""
+    return f"differs at character {first + 1}: expected {shown(wanted[begin:])}, got {shown(got[begin:])}{hint}"
+
+
+def _looks_like_nothing(char: str) -> bool:
+    return char not in ("", " ") and unicodedata.category(char) in ("Zs", "Zl", "Zp", "Cf")
+
+
+def _character(char: str) -> str:
+    return f"U+{ord(char):04X} {unicodedata.name(char, '')}".rstrip() if char else "the end"

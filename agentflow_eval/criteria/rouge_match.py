@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from agentflow_eval.config import RougeMatchConfig
-from agentflow_eval.criteria._base import NO_RESPONSE, CannotJudgeError, SlotCriterion, View, notes
+from agentflow_eval.criteria._base import CannotJudgeError, SlotCriterion, View, notes
 from agentflow_eval.criteria._text import tokens
 from agentflow_eval.result import CriterionResult, shape
 
@@ -24,31 +24,22 @@ class RougeMatchCriterion(SlotCriterion[RougeMatchConfig]):
 
     def score(self, view: View, config: RougeMatchConfig) -> CriterionResult:
         """The F1 of the answer against the expected answer."""
-        turn, expected, others = view.answer_to_compare()
+        turn, expected, remarks = view.answer_to_compare()
         if not expected.strip():
             empty = not turn.agent_response.strip()
             reason = None if empty else f"expected an empty answer, got {turn.agent_response[:_TEXT_SHOWN]!r}"
             return self.scored(1.0 if empty else 0.0, config, {}, reason)
-        if not turn.answered:
-            shown = {"expected_response": expected[:_TEXT_SHOWN]}
-            return CriterionResult.failed(self.name, 0.0, config.threshold, shown, NO_RESPONSE)
         wanted = tokens(expected)
         got = wanted if turn.agent_response == expected else tokens(turn.agent_response)
         if not wanted:
             raise CannotJudgeError(f"the expected answer {expected!r} has no word to compare; use exact_match for it")
         precision, recall, f1 = rouge(wanted, got, config.variant)
-        details = _details(precision, recall, f1)
-        if others:
-            details = notes(details, [f"turns {_listed(others)} expect answers too; scope turn would score them"])
+        details = notes(_details(precision, recall, f1), remarks)
         passed = f1 >= config.threshold
         if not passed:
             details["actual_response"] = turn.agent_response[:_TEXT_SHOWN]
             details["expected_response"] = expected[:_TEXT_SHOWN]
         return self.scored(f1, config, details, None if passed else _reason(f1, config, wanted, got))
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(str(number) for number in numbers)
 
 
 def _reason(f1: float, config: RougeMatchConfig, wanted: list[str], got: list[str]) -> str:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentflow_eval import ContainsKeywordsConfig, ContainsKeywordsCriterion, CriterionResult
+from agentflow_eval._values import visible
 from tests.criteria.runs import case, expecting, run
 
 
@@ -32,6 +33,15 @@ def judge(keywords: list[str] | None, answer: Any, **config: Any) -> CriterionRe
         (["refund"], "no", 0.0),
         (["refund"], None, 0.0),
         (["香蕉"], "香蕉是黄色的", 1.0),
+        (["New York"], "in New\u00a0York", 1.0),
+        (["New York"], "in New\nYork", 1.0),
+        (["new \n york"], "in New \u2009 York", 1.0),
+        (["password"], "pass\u200bw\u00ado\ufeffr\u2060d", 1.0),
+        (["pass\u00adword"], "PASS\u200cWORD", 1.0),
+        ([" AI"], "they said so", 0.0),
+        (["❤"], "with ❤\ufe0f", 1.0),
+        (["می\u200cخواهم"], "می\u200cخواهم", 1.0),
+        (["می\u200cخواهم"], "میخواهم", 0.0),
     ],
 )
 def test_scores(keywords: list[str], answer: Any, score: float) -> None:
@@ -58,6 +68,8 @@ def test_scores(keywords: list[str], answer: Any, score: float) -> None:
         ("!", "Stop!", True),
         ("香蕉", "香蕉是黄色的", True),
         ("Käse", "KÄSEBROT", False),
+        ("password", "a pass\u200bword", True),
+        ("C++", "C+\u00ad+ it is", True),
     ],
 )
 def test_whole_words(keyword: str, answer: str, found: bool) -> None:
@@ -110,6 +122,22 @@ def test_keywords_of_config_case_and_turns() -> None:
     assert criterion.evaluate_sync(actual, expected).details["forbidden_found"] == ["it is"]
 
 
+def test_forbidden_in_any_answer() -> None:
+    """What is forbidden in a case is forbidden in each of its answers, whatever the scope; the reason says where."""
+    actual = run({"answer": "Buy gold"}, {"answer": "Buy sil\u00adver"}, {"answer": "Bye"})
+    expected = case(expecting(), expecting(forbidden_keywords=["gold"]), expecting(), forbidden_keywords=["silver"])
+    for scope, first in (("case", "forbidden keyword in the answer of turn 1: "), ("turn", "turn 1: forbidden")):
+        config = ContainsKeywordsConfig.model_validate({"forbidden": ["buy", "gold"], "scope": scope})
+        result = ContainsKeywordsCriterion(config).evaluate_sync(actual, expected)
+        assert (result.outcome, result.score) == ("failed", 0.0 if scope == "case" else 1 / 3)
+        assert (result.reason or "").startswith(first)
+        assert '"buy", "gold"' in (result.reason or "")
+        assert '"buy", "silver"' in (result.reason or "")
+    result = ContainsKeywordsCriterion(ContainsKeywordsConfig()).evaluate_sync(actual, expected)
+    assert result.details["forbidden_found"] == ["silver"]
+    assert result.reason == 'forbidden keyword in the answer of turn 2: "silver"'
+
+
 def test_nothing_stated() -> None:
     """Without a keyword there is nothing to judge."""
     result = judge(None, "x")
@@ -134,7 +162,11 @@ def test_scan_of_a_turn() -> None:
     assert criterion.evaluate_sync(actual, case(expecting(), expecting())).score == 0.0
 
 
-@given(st.lists(st.text(min_size=1, max_size=4).filter(str.strip), min_size=1, max_size=4), st.text(max_size=12))
+def _can_be_seen(text: str) -> bool:
+    return bool(visible(text).strip())
+
+
+@given(st.lists(st.text(min_size=1, max_size=4).filter(_can_be_seen), min_size=1, max_size=4), st.text(max_size=12))
 def test_scores_are_shares(keywords: list[str], answer: str) -> None:
     """Any keywords and answer give a share, and an answer made of the keywords has them all."""
     result = judge(keywords, answer)

@@ -29,6 +29,12 @@ def judge(expected: str | None, actual: Any) -> CriterionResult:
         ("ab", " ", "the agent gave no response"),
         ("", "x", 'differs at character 1: expected "", got "x"'),
         ("4", 4, None),
+        (
+            "New York",
+            "New\u00a0York",
+            'differs at character 4: expected "New York", got "New\u00a0York" (U+0020 SPACE / U+00A0 NO-BREAK SPACE)',
+        ),
+        ("ab", "ab\u200b", 'differs at character 3: expected "ab", got "ab\u200b" (the end / U+200B ZERO WIDTH SPACE)'),
         ("\x1b[1mbold", "\x1b[1mbold", None),
     ],
 )
@@ -52,5 +58,5 @@ def test_other_turns() -> None:
     actual = run({"answer": "one"}, {"answer": "two"})
     result = ExactMatchCriterion(ExactMatchConfig()).evaluate_sync(actual, case(expecting("x"), expecting("two")))
     assert result.passed
-    assert result.details["notes"] == ["turns 1 expect answers too; scope turn would score them"]
+    assert result.details["notes"] == ['not compared: the expected answer of turn 1 (scope "turn" compares each)']
     assert judge(None, "x").outcome == "skipped"

@@ -102,7 +102,7 @@ def test_the_last_expected_answer_counts() -> None:
     expected = case(expecting("one"), expecting("two"), expecting())
     result = RougeMatchCriterion(RougeMatchConfig()).evaluate_sync(actual, expected)
     assert result.score == 1.0
-    assert result.details["notes"] == ["turns 1 expect answers too; scope turn would score them"]
+    assert result.details["notes"] == ['not compared: the expected answer of turn 1 (scope "turn" compares each)']
 
 
 sentences = st.lists(st.sampled_from(["red", "blue", "a1", "go", "42"]), min_size=2, max_size=8).map(" ".join)

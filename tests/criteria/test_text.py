@@ -37,6 +37,10 @@ from agentflow_eval.criteria._text import fold, folded, stands_alone, tokens, wo
         ("ﬁne", ["fine"]),
         ("👍🏽 ok", ["👍🏽", "ok"]),
         ("٣٫٥ ٧", ["٣", "٥", "٧"]),
+        ("co\u00adoperate \u200bnow", ["cooperate", "now"]),
+        ("می\u200cخواهم", ["می\u200cخواهم"]),
+        ("क्\u200dष", ["क्\u200dष"]),
+        ("pass\u200d\u200cword", ["password"]),
         ("!?… —", []),
         ("", []),
     ],
@@ -70,6 +74,10 @@ def test_tokens_of_anything(text: str) -> None:
         ("ΣΊΣΥΦΟΣ", "σίσυφος"),
         ("Ｋ", "ｋ"),
         ("plain", "PLAIN"),
+        ("two words", "Two\u00a0\n words"),
+        (" a ", "\ta\u3000"),
+        ("\n", " "),
+        ("👩\u200d🚀", "👩\u200d🚀\ufeff"),
     ],
 )
 def test_fold(first: str, second: str) -> None:
