@@ -155,6 +155,8 @@ def run(
         return NOTHING_TO_RUN
     _warn_of_unread([eval_set for _, eval_set in selected], config)
     evaluator = _evaluator(agent, config)
+    for path, eval_set in selected:
+        evaluator.prepare(eval_set, source=path)
     _refuse_overwriting([eval_set for _, eval_set in selected], config)
     reports, all_written = _run_sets(evaluator, [item for item in selected if len(item[1])], output_dir)
     all_written = _write_outputs(reports, json_output, junit_output, config) and all_written
@@ -163,17 +165,20 @@ def run(
     return PASSED if all_written and all(report.gate_passed for report in reports) else FAILED
 
 
-def _loaded(evalsets: Iterable[str], config_path: str | None) -> tuple[list[tuple[str, EvalSet]], EvalConfig]:
-    """Every file, or one error that lists the problems of all of them."""
+def _loaded(
+    evalsets: Iterable[str], config_path: str | None, *, only_sets: bool = False
+) -> tuple[list[tuple[str, EvalSet]], EvalConfig]:
+    """Every file, or one error that lists the problems of all of them; ``only_sets``: not to be run with the config."""
     from agentflow_eval.config import EvalConfig
     from agentflow_eval.dataset import EvalSet
     from agentflow_eval.errors import LoadError
 
     problems: list[str] = []
     sets: list[tuple[str, EvalSet]] = []
-    config = EvalConfig.default()
+    config: EvalConfig | None = EvalConfig.default()
     with _warnings_shown():
         if config_path is not None:
+            config = None
             try:
                 config = EvalConfig.from_file(config_path)
                 problems += _missing_templates(config_path, config)
@@ -184,9 +189,19 @@ def _loaded(evalsets: Iterable[str], config_path: str | None) -> tuple[list[tupl
                 sets.append((path, EvalSet.from_file(path)))
             except LoadError as exc:
                 problems.append(str(exc))
-    if problems:
+    if config is not None and not only_sets:
+        problems += [problem for path, eval_set in sets for problem in _unknown_names(path, eval_set, [config])]
+    if config is None or problems:
         raise Stop("\n".join(problems))
     return sets, config
+
+
+def _unknown_names(path: str, eval_set: EvalSet, configs: Sequence[EvalConfig]) -> list[str]:
+    """Targets, checks and fixtures that a set names and none of the configs defines."""
+    from agentflow_eval.engine.names import Names, unknown_names
+
+    problems = unknown_names(eval_set.eval_cases, [Names(config) for config in configs])
+    return [f"{path}: {place}: {message}" for place, message in problems]
 
 
 _READERS = {
@@ -348,6 +363,8 @@ def _evaluator(agent: str | None, config: EvalConfig) -> AgentEvaluator:
     if agent is not None and not agent.strip():
         raise Stop("--agent is empty; give module:attribute, or leave the option out")
     spec = agent or config.agent
+    if spec is None and config.targets:
+        return AgentEvaluator(config=config)
     if spec is None:
         raise Stop('no agent: give --agent module:attribute, or "agent" in the config')
     return AgentEvaluator(import_agent(spec), config=config)
@@ -431,13 +448,17 @@ def _json_text(reports: Sequence[EvalReport]) -> str:
 @commands.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def check(files: tuple[str, ...]) -> int:
-    """Validate eval set and config files without importing an agent; shows every problem of every file."""
+    """Validate eval set and config files without importing an agent; shows every problem of every file.
+
+    With configs among the files, the targets, checks and fixtures that eval sets name have to be in one of them.
+    """
     from agentflow_eval.config import EvalConfig
     from agentflow_eval.dataset import EvalSet
     from agentflow_eval.errors import LoadError
     from agentflow_eval.reporters._words import count
 
     broken = False
+    configs = _readable_configs(files)
     for path in files:
         with _warnings_shown():
             try:
@@ -448,7 +469,8 @@ def check(files: tuple[str, ...]) -> int:
                 else:
                     eval_set = EvalSet.from_file(path)
                     turns = sum(len(case.conversation) for case in eval_set)
-                    problems, cases = [], count(len(eval_set), "case")
+                    problems = _unknown_names(path, eval_set, configs) if configs else []
+                    cases = count(len(eval_set), "case")
                     summary = f"eval set {eval_set.eval_set_id!r}, {cases}, {count(turns, 'turn')}"
             except LoadError as exc:
                 problems, summary = [str(exc)], ""
@@ -458,6 +480,17 @@ def check(files: tuple[str, ...]) -> int:
         else:
             click.echo(f"{path}: ok ({summary})")
     return NOTHING_TO_RUN if broken else PASSED
+
+
+def _readable_configs(files: Iterable[str]) -> list[EvalConfig]:
+    """The configs among the files; none when one of them cannot be used, so that nothing else can be blamed for it."""
+    from agentflow_eval.config import EvalConfig
+    from agentflow_eval.errors import LoadError
+
+    try:
+        return [EvalConfig.from_file(path) for path in files if _looks_like_config(path)]
+    except LoadError:
+        return []
 
 
 def _looks_like_config(path: str) -> bool:
@@ -492,7 +525,7 @@ def list_cases(
     """List the cases of eval sets without running them."""
     from agentflow_eval.reporters._words import count
 
-    sets, _ = _loaded(evalsets, None)
+    sets, _ = _loaded(evalsets, None, only_sets=True)
     chosen = [_select(eval_set, ids, names, tags) for _, eval_set in sets]
     if not _check_selection([eval_set for _, eval_set in sets], ids, names, tags):
         return NOTHING_TO_RUN

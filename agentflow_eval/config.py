@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
@@ -26,6 +27,17 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Scope = Literal["case", "turn"]
+
+
+def _spec(text: str) -> str:
+    if not re.fullmatch(r"[^\s:]+:[^\s:]+", text):
+        message = f"must be module:attribute such as my_package.my_module:my_function, got {text!r}"
+        raise PydanticCustomError("says_it_all", "{message}", {"message": message})
+    return text
+
+
+Spec = Annotated[str, AfterValidator(_spec)]
+"""``module:attribute``."""
 
 
 class MatchType(StrEnum):
@@ -579,11 +591,25 @@ class EvalConfig(BaseModel):
     agent: NonEmptyText | None = Field(None, description="The agent as module:attribute, for the command line.")
     agent_options: AgentOptions | None = Field(None, description="For graphs that are not message-shaped.")
     criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="Which criteria run.")
+    targets: dict[NonEmptyText, Spec] = Field(
+        {}, description="Name -> module:attribute of an agent that cases can name as their target."
+    )
+    checks: dict[NonEmptyText, Spec] = Field(
+        {}, description="Name -> module:attribute of a function that cases and turns can name among their checks."
+    )
+    fixtures: dict[NonEmptyText, Spec] = Field(
+        {}, description="Name -> module:attribute of a function or context manager that cases can name as a fixture."
+    )
     user_simulator_config: UserSimulatorConfig | None = Field(None, description="The model that plays the user.")
     parallel: Flag = Field(False, description="Run several cases at once.")
     max_concurrency: PositiveCount = Field(4, description="How many cases run at once when parallel.")
     timeout: Seconds = Field(300.0, description="Seconds the agent may take for one case, all turns together.")
-    criterion_timeout: Seconds = Field(120.0, description="Seconds one asynchronous criterion may take for one case.")
+    criterion_timeout: Seconds = Field(
+        120.0, description="Seconds one asynchronous criterion, or one check, may take for one case."
+    )
+    fixture_timeout: Seconds = Field(
+        60.0, description="Seconds one fixture may take to be set up, and to be torn down; also one asynchronous hook."
+    )
     retries: Count = Field(
         0, description="How often a case is run again after the agent raised; never after an answer."
     )

@@ -10,13 +10,25 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, RootModel, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    RootModel,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from agentflow_eval._files import model_text, printable, read_model, write_text
 from agentflow_eval._values import matcher_problem, mismatch
-from agentflow_eval.config import BudgetConfig, CriteriaConfig, Keywords, NonEmptyText, PositiveCount, Seconds
+from agentflow_eval.config import BudgetConfig, CriteriaConfig, Keywords, NonEmptyText, PositiveCount, Seconds, Share
 from agentflow_eval.errors import LoadError, LoadWarning, Problem
 
 _random = random.Random()
@@ -167,6 +179,48 @@ class SessionInput(BaseModel):
     config: dict[str, Any] = Field(default_factory=dict, description="Merged into the runtime's run config.")
 
 
+class Check(BaseModel):
+    """The name of a check and the bar for its score; in a file the name alone will do."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: NonEmptyText = Field(description="As the config's checks name it.")
+    threshold: Share | None = Field(
+        None, description="The least score that passes, 0..1. Left out: 1, and a result object decides by itself."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_name(cls, value: Any) -> Any:
+        if isinstance(value, (dict, Check)):
+            return value
+        if isinstance(value, str):
+            return {"name": value}
+        message = "must be the name of a check, or an object with name and threshold"
+        raise PydanticCustomError("says_it_all", "{message}", {"message": message})
+
+    @model_serializer(mode="wrap")
+    def _as_name(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return self.name if self.threshold is None else handler(self)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        described = handler.resolve_ref_schema(handler(schema))
+        return {"anyOf": [{"type": "string", "minLength": 1, "description": "The name alone."}, described]}
+
+
+def _each_once(names: list[Any]) -> list[Any]:
+    """Refuses a check or a fixture that is named twice in one list."""
+    seen: dict[str, int] = {}
+    for index, item in enumerate(names):
+        name = item.name if isinstance(item, Check) else item
+        first = seen.setdefault(name, index)
+        if first != index:
+            message = f"{name!r} is named at [{first}] already; keep one of the two"
+            raise PydanticCustomError("says_it_all", "{message}", {"message": message, "inner": f"[{index}]"})
+    return names
+
+
 class Invocation(BaseModel):
     """One turn: what the user says and what is expected of the agent.
 
@@ -190,6 +244,9 @@ class Invocation(BaseModel):
     )
     forbidden_keywords: Keywords = Field(
         default_factory=list, description="Keywords that this turn's answer must not contain."
+    )
+    checks: Annotated[list[Check], AfterValidator(_each_once)] = Field(
+        default_factory=list, description="Checks of this turn: names, or objects with name and threshold."
     )
     criteria: CriteriaConfig | None = Field(
         None, description="Slots that replace the case's and the config's for this turn."
@@ -282,6 +339,19 @@ class EvalCase(BaseModel):
         default_factory=list, description="Keywords that the final answer must contain."
     )
     forbidden_keywords: Keywords = Field(default_factory=list, description="Keywords that no answer may contain.")
+    target: NonEmptyText | None = Field(
+        None, description="The agent of this case, as the config's targets name it. Left out: the run's agent."
+    )
+    fixtures: Annotated[list[NonEmptyText], AfterValidator(_each_once)] = Field(
+        default_factory=list,
+        description="What the case needs, as the config's fixtures name it: set up in this order before the agent "
+        "runs, torn down in reverse order after everything.",
+    )
+    checks: Annotated[list[Check], AfterValidator(_each_once)] = Field(
+        default_factory=list,
+        description="Functions that check the whole run, as the config's checks name them: names, or objects with "
+        "name and threshold.",
+    )
     timeout: Seconds | None = Field(None, description="Seconds for this case instead of the config's.")
     trials: PositiveCount | None = Field(None, description="Runs of this case instead of the config's.")
     skip: NonEmptyText | None = Field(None, description="The reason why the case is not run.")
@@ -388,6 +458,7 @@ class EvalSet(BaseModel):
                 problems.append(Problem(f"{place}.budget", "criteria.budget says it too; keep one of the two"))
             if case.conversation and case.scenario is not None:
                 problems.append(Problem(f"{place}.scenario", "a case has a conversation or a scenario, not both"))
+            problems += _checked_twice(case, place)
         return problems
 
     def add_case(self, case: EvalCase) -> None:
@@ -408,6 +479,16 @@ class EvalSet(BaseModel):
 
     def __iter__(self) -> Iterator[EvalCase]:  # type: ignore[override]  # documented: iterates over cases, not fields
         return iter(self.eval_cases)
+
+
+def _checked_twice(case: EvalCase, place: str) -> Iterator[Problem]:
+    """A check of the whole case that a turn names too: one name is one row of the report."""
+    names = {check.name for check in case.checks}
+    for number, turn in enumerate(case.conversation if names else ()):
+        for index, check in enumerate(turn.checks):
+            if check.name in names:
+                message = f"{check.name!r} checks the whole case already; keep one of the two"
+                yield Problem(f"{place}.conversation[{number}].checks[{index}]", message)
 
 
 def _name_the_unnamed(eval_set: EvalSet, path: Path) -> None:

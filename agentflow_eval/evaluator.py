@@ -8,7 +8,7 @@ import secrets
 import sys
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -29,8 +29,9 @@ from agentflow_eval.engine._contain import contained
 from agentflow_eval.engine._controls import distrusted
 from agentflow_eval.engine.case import Plan, run_case, unrun
 from agentflow_eval.engine.journal import Journal
+from agentflow_eval.engine.names import Names, unknown_names
 from agentflow_eval.engine.schedule import Progress, run_cases
-from agentflow_eval.errors import ReportError, UsageError
+from agentflow_eval.errors import LoadError, Problem, ReportError, UsageError
 from agentflow_eval.judge import Judge, JudgeCache, Judges, as_judge
 from agentflow_eval.result import ErrorKind, EvalCaseResult, EvalReport, Outcome
 
@@ -50,6 +51,9 @@ class AgentEvaluator:
         judge: The model that judges, or an async function of the prompt; None takes the models that the config names.
         criteria: Criteria of your own, scored after the config's.
         reporters: Reporters of your own: objects with ``render(report) -> str``.
+        targets: Name -> agent, for cases that name their ``target``; these and the next two add to the config's.
+        checks: Name -> function of a `CheckContext`, for cases and turns that name ``checks``.
+        fixtures: Name -> function or context manager, for cases that name ``fixtures``.
 
     Attributes:
         criteria: The criteria of the config and your own; may be changed before a run.
@@ -59,6 +63,7 @@ class AgentEvaluator:
 
     Raises:
         TargetError: The agent cannot be driven.
+        UsageError: An argument makes no sense.
     """
 
     def __init__(
@@ -70,6 +75,9 @@ class AgentEvaluator:
         judge: Judge | Callable[[Any], Awaitable[Any]] | None = None,
         criteria: Sequence[BaseCriterion] = (),
         reporters: Sequence[Any] = (),
+        targets: Mapping[str, Any] | None = None,
+        checks: Mapping[str, Any] | None = None,
+        fixtures: Mapping[str, Any] | None = None,
     ) -> None:
         given: object = collector
         if given is not None and not isinstance(given, TrajectoryCollector):
@@ -88,6 +96,7 @@ class AgentEvaluator:
         self.report: EvalReport | None = None
         self.reporter_output: ReporterOutput | None = None
         self.stopped = False
+        self.names = Names(self.config, targets=targets, checks=checks, fixtures=fixtures)
         self._target = self._adapted(graph)
         self._run_id = ""
         self._progress: Progress | None = None
@@ -96,9 +105,11 @@ class AgentEvaluator:
         if self.config.mock_mode:
             return None
         if graph is None:
+            if self.names.targets:
+                return None
             raise UsageError("no agent given; only a config with mock_mode runs without one")
         options = self.config.agent_options
-        return adapt(graph, **options.model_dump()) if options else adapt(graph)
+        return adapt(graph, fixtures=self.names.fixtures, **(options.model_dump() if options else {}))
 
     def stop(self) -> None:
         """Begins no further case; running ones finish, and the report shows the rest as not run."""
@@ -134,11 +145,13 @@ class AgentEvaluator:
         """
         source = source if isinstance(eval_set, EvalSet) else str(eval_set)
         loaded = eval_set if isinstance(eval_set, EvalSet) else EvalSet.from_file(eval_set)
-        _check(loaded, max_concurrency)
+        if max_concurrency is not None and max_concurrency < 1:
+            raise UsageError(f"max_concurrency must be at least 1, got {max_concurrency}")
+        named = self.prepare(loaded, source=source)
         concurrency = 1
         if parallel or self.config.parallel:
             concurrency = self.config.max_concurrency if max_concurrency is None else max_concurrency
-        run = _Run(self, loaded, source, output_dir)
+        run = _Run(self, loaded, source, output_dir, named)
         self.report, self.reporter_output, self.stopped = None, None, False
         self._progress = run.progress
         self._run_id = run.run_id
@@ -152,22 +165,61 @@ class AgentEvaluator:
         return self.report
 
     async def evaluate_case(self, case: EvalCase) -> EvalCaseResult:
-        """Runs and scores one case; no reporters."""
+        """Runs and scores one case; no reporters.
+
+        Raises:
+            UsageError: The case names a target, check or fixture that nobody defines.
+            AgentImportError: What it names cannot be imported.
+        """
+        problems = self._unknown([case])
+        if problems:
+            places = ((problem.place.partition(".")[2], problem.message) for problem in problems)
+            raise UsageError("\n".join(f"{case.eval_id}: {place}: {message}" for place, message in places))
         try:
-            plan = await self._checked_plan()
+            plan = await self._checked_plan(self._named([case]))
             with contained(asyncio.get_running_loop()):
                 return await run_case(case, plan)
         finally:
             await self.judges.close()
 
-    async def _checked_plan(self) -> Plan:
+    def prepare(self, eval_set: EvalSet, *, source: str | None = None) -> dict[tuple[str, str], Any]:
+        """Imports the targets, checks and fixtures that a set names, as `evaluate` does before anything runs.
+
+        Raises:
+            LoadError: The set, which came from the file ``source``, cannot be run: nobody defines what it names.
+            UsageError: The same, of a set without a file.
+            AgentImportError: What it names cannot be imported; the message lists all of it.
+        """
+        problems = [*eval_set.problems(), *self._unknown(eval_set.eval_cases)]
+        if problems and source is not None:
+            raise LoadError(source, problems)
+        if problems:
+            raise UsageError("\n".join(f"{problem.place}: {problem.message}" for problem in problems))
+        return self._named(eval_set.eval_cases)
+
+    def _unknown(self, cases: Sequence[EvalCase]) -> list[Problem]:
+        """What the cases name and nobody defines."""
+        problems = unknown_names(cases, [self.names])
+        if self._target is None and not self.config.mock_mode:
+            problems += [
+                Problem(f"eval_cases[{index}].target", "no agent is given, so the case has to name its target")
+                for index, case in enumerate(cases)
+                if case.target is None
+            ]
+        return problems
+
+    def _named(self, cases: Sequence[EvalCase]) -> dict[tuple[str, str], Any]:
+        """The targets, checks and fixtures of the cases; none in a mock run, which uses none."""
+        return {} if self.config.mock_mode else self.names.load(cases)
+
+    async def _checked_plan(self, named: Mapping[tuple[str, str], Any]) -> Plan:
         """The plan, after the judges have answered the config's controls."""
-        plan = self._plan()
+        plan = self._plan(named)
         if self.config.judge_controls and not self.config.mock_mode:
             plan.distrusted = await distrusted(self.criteria, self.config.judge_controls)
         return plan
 
-    def _plan(self) -> Plan:
+    def _plan(self, named: Mapping[tuple[str, str], Any]) -> Plan:
         events = self.collector.capture_all_events if self.collector else False
         return Plan(
             self._target,
@@ -176,6 +228,7 @@ class AgentEvaluator:
             self.extra_criteria,
             self.judges,
             lambda: TrajectoryCollector(events),
+            named=named,
         )
 
     def run_sync(
@@ -271,24 +324,22 @@ def _refuse_running_loop() -> None:
     raise UsageError("an event loop is running here already; use `await evaluator.evaluate(...)` instead")
 
 
-def _check(eval_set: EvalSet, max_concurrency: int | None) -> None:
-    if max_concurrency is not None and max_concurrency < 1:
-        raise UsageError(f"max_concurrency must be at least 1, got {max_concurrency}")
-    problems = eval_set.problems()
-    if problems:
-        raise UsageError("\n".join(f"{problem.place}: {problem.message}" for problem in problems))
-
-
 class _Run:
     """One eval set on its way to a report."""
 
     def __init__(
-        self, evaluator: AgentEvaluator, eval_set: EvalSet, source: str | None, output_dir: Path | str | None
+        self,
+        evaluator: AgentEvaluator,
+        eval_set: EvalSet,
+        source: str | None,
+        output_dir: Path | str | None,
+        named: Mapping[tuple[str, str], Any],
     ) -> None:
         self.evaluator = evaluator
         self.config = evaluator.config
         self.eval_set = eval_set
         self.source = source
+        self.named = named
         self.output_dir = Path(output_dir or self.config.reporter.output_dir)
         self.run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         self.progress = Progress([None] * len(eval_set))
@@ -299,7 +350,7 @@ class _Run:
 
     async def cases(self, concurrency: int, verbose: bool) -> None:
         """Runs the cases and notes each result on disk when reports are wanted there."""
-        plan = await self.evaluator._checked_plan()
+        plan = await self.evaluator._checked_plan(self.named)
         self.journal = self._journal()
 
         with self._shown(verbose) as shown:

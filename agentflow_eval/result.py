@@ -443,6 +443,9 @@ class EvalCaseResult(_Record):
     stdout: str = Field("", description="What the agent printed.")
     attempts: int = Field(1, description="Runs that were needed; more than 1 after a retry.")
     retried_errors: list[str] = Field([], description="What the earlier attempts raised.")
+    side_errors: list[str] = Field(
+        [], description="What went wrong beside the verdict: `fixture: ` while torn down, `hook: ` in a hook."
+    )
     trials: list[EvalCaseResult] = Field([], description="Every run of a case that is run more than once.")
 
     @model_validator(mode="wrap")
@@ -502,7 +505,8 @@ class EvalCaseResult(_Record):
             return [f"skipped: {self.skip_reason}"]
         lines = [f"{r.criterion}: {r.reason}" for r in self.findings]
         own = self.error if self.error_kind not in (None, ErrorKind.CRITERION, ErrorKind.JUDGE) or not lines else None
-        return [own, *lines] if own else lines
+        beside = [error for error in self.side_errors if own is None or error != f"fixture: {own}"]
+        return [*([own] if own else []), *lines, *beside]
 
 
 def verdict(results: Sequence[CriterionResult]) -> tuple[Outcome, ErrorKind | None]:

@@ -378,6 +378,10 @@ def test_every_field_has_its_test() -> None:
         "replay_only": "tests/judge",
         "include_judge_io": "tests/judge",
         "judge_controls": "tests/engine",
+        "targets": "tests/engine/test_names.py",
+        "checks": "tests/engine/test_names.py",
+        "fixtures": "tests/engine/test_names.py",
+        "fixture_timeout": "tests/engine/test_fixtures.py",
     }
     here = {name.removeprefix("test_field_") for name in globals() if name.startswith("test_field_")}
     assert EvalConfig.model_fields.keys() - elsewhere.keys() == here & EvalConfig.model_fields.keys()

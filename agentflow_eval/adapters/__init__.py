@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentflow_eval.adapters._target import Session, Target, Turn
@@ -22,6 +22,7 @@ def adapt(
     output_key: str | None = None,
     output_node: str | None = None,
     initial_state: Mapping[str, Any] | None = None,
+    fixtures: Sequence[str] = (),
 ) -> Target:
     """The agent as something that can be driven turn by turn.
 
@@ -34,6 +35,7 @@ def adapt(
         output_key: Field of the final state that holds the answer; None for the last message.
         output_node: Node whose last own output is the answer, instead of ``output_key``.
         initial_state: Fields that every run of the graph starts with.
+        fixtures: Names of fixtures that parameters of a function can be named like.
 
     Raises:
         TargetError: The object is none of these; the message says what it is and what would do.
@@ -68,7 +70,7 @@ def adapt(
 
         return AinvokeTarget(agent, **options)
     if inspect.isroutine(agent) or callable(agent):
-        return _without_options(FunctionTarget(agent), agent, options)
+        return _without_options(FunctionTarget(agent, fixtures), agent, options)
     raise TargetError(
         f"cannot drive {_named(agent)}: an agent is a compiled LangGraph graph, an object with `ainvoke`, or a "
         "function such as `async def agent(text): ...`"

@@ -37,6 +37,8 @@ class Session:
         config: Merged into the runtime's run config.
         messages: The conversation before this turn: ``{"role", "content"}`` of user and assistant.
         memory: Free for the adapter, kept from turn to turn.
+        fixtures: Name -> value of the case's fixtures.
+        raw: Index of a turn -> what the runtime returned, as it is, where the adapter keeps it.
     """
 
     thread_id: str
@@ -46,6 +48,8 @@ class Session:
     config: dict[str, Any] = field(default_factory=dict)
     messages: list[dict[str, Any]] = field(default_factory=list)
     memory: dict[str, Any] = field(default_factory=dict)
+    fixtures: dict[str, Any] = field(default_factory=dict)
+    raw: dict[int, Any] = field(default_factory=dict)
 
 
 def starting_state(initial_state: Mapping[str, Any], session: Session) -> dict[str, Any]:

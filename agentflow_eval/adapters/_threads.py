@@ -7,7 +7,9 @@ import contextlib
 import contextvars
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 _IDLE_SECONDS = 5.0
@@ -15,6 +17,58 @@ _IDLE_SECONDS = 5.0
 _Job = Callable[[], None]
 _idle: list[queue.SimpleQueue[_Job]] = []
 _lock = threading.Lock()
+
+
+class ReservedThread:
+    """A worker thread kept for the blocking calls of one case: some objects can be used only where they were made.
+
+    A call that comes while it is busy runs in another thread.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._busy = False
+        self._serves = False
+        self._released = False
+
+    @contextlib.contextmanager
+    def reserved(self) -> Iterator[None]:
+        """While it lasts, blocking calls of this task and of those that it starts run in this thread."""
+        token = RESERVED.set(self)
+        try:
+            yield
+        finally:
+            RESERVED.reset(token)
+
+    def take(self, job: _Job) -> bool:
+        """Runs ``job``; False when the thread is busy or was released."""
+        with _lock:
+            if self._busy or self._released:
+                return False
+            self._busy = True
+        if not self._serves:
+            self._serves = True
+            _submit(self._serve)
+        self._jobs.put(job)
+        return True
+
+    def free(self) -> None:
+        """Notes that the job is done."""
+        self._busy = False
+
+    def release(self) -> None:
+        """Takes no further job."""
+        self._released = True
+        self._jobs.put(None)
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+            del job
+
+
+RESERVED: ContextVar[ReservedThread | None] = ContextVar("agentflow_eval_thread", default=None)
+"""The thread in which the blocking calls of the running task are made; None: any."""
 
 
 async def run_blocking(call: Callable[[], Any]) -> Any:
@@ -26,16 +80,20 @@ async def run_blocking(call: Callable[[], Any]) -> Any:
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
+    reserved = RESERVED.get()
 
-    def job() -> None:
+    def job(thread: ReservedThread | None = None) -> None:
         try:
             result, error = context.run(call), None
         except BaseException as exc:  # the stranger may raise SystemExit; it belongs to the case, not to the thread
             result, error = None, exc
+        if thread is not None:
+            thread.free()  # before anybody can know that it is done
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(_resolve, future, result, error)
 
-    _submit(job)
+    if reserved is None or not reserved.take(partial(job, reserved)):
+        _submit(job)
     return await future
 
 
@@ -45,7 +103,7 @@ def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | No
     if error is None:
         future.set_result(result)
     elif isinstance(error, (StopIteration, GeneratorExit)):  # a coroutine would take them for its own
-        future.set_exception(RuntimeError(f"the agent raised {type(error).__name__}({error})"))
+        future.set_exception(RuntimeError(f"a {type(error).__name__} was raised: {error}"))
     else:
         future.set_exception(error)
 

@@ -21,6 +21,7 @@ def combined(trials: Sequence[EvalCaseResult]) -> EvalCaseResult:
             "agent_token_usage": sum((trial.agent_token_usage for trial in trials), NO_TOKENS),
             "simulator_token_usage": sum((trial.simulator_token_usage for trial in trials), NO_TOKENS),
             "judge_cost": total_cost(trial.judge_cost for trial in trials),
+            "side_errors": [error for trial in trials for error in trial.side_errors],
             "trials": list(trials),
         }
     )

@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
-from agentflow_eval._files import explain, printable
-from agentflow_eval._values import jsonable
+from agentflow_eval._files import printable
 from agentflow_eval.adapters import Session, Target, Turn
 from agentflow_eval.collector import CURRENT, TrajectoryCollector
 from agentflow_eval.config import EvalConfig
@@ -22,8 +18,11 @@ from agentflow_eval.criteria._judged import JudgedCriterion
 from agentflow_eval.dataset import EvalCase, Invocation
 from agentflow_eval.engine._bounded import Ended, bounded
 from agentflow_eval.engine._mock import replay
+from agentflow_eval.engine._strangers import being_cancelled, short_traceback, sound
 from agentflow_eval.engine._trials import combined
 from agentflow_eval.engine._users import User, user_of
+from agentflow_eval.engine.checks import CheckContext, has_checks, run_checks
+from agentflow_eval.engine.fixtures import Fixtures
 from agentflow_eval.errors import AgentError, JudgeError, exception_text
 from agentflow_eval.judge import Judges, no_judge
 from agentflow_eval.result import (
@@ -44,7 +43,6 @@ from agentflow_eval.result import (
 
 _make_case_result = maker(EvalCaseResult)
 _put = object.__setattr__  # the models are frozen for everybody else, and __dict__ would cost memory
-_FRAMES_SHOWN = 8
 _ids = random.Random()  # not the shared one: a user may have seeded it
 
 
@@ -60,6 +58,7 @@ class Plan:
         judges: The models that criteria ask.
         new_collector: Makes the collector of an attempt.
         distrusted: Reported names of criteria whose judge got a control wrong, each with what it got wrong.
+        named: Kind and name -> target, check or fixture, of all that the cases name.
     """
 
     target: Target | None
@@ -69,6 +68,7 @@ class Plan:
     judges: Judges = field(default_factory=lambda: Judges(no_judge))
     new_collector: Callable[[], TrajectoryCollector] = TrajectoryCollector
     distrusted: dict[str, str] = field(default_factory=dict)
+    named: Mapping[tuple[str, str], Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -88,10 +88,12 @@ class _Played:
     Attributes:
         turns: The turns that were played.
         broke: Why it could not be finished; None when it could.
+        session: The conversation; None when none was begun.
     """
 
     turns: list[Invocation] = field(default_factory=list)
     broke: Break | None = None
+    session: Session | None = None
 
 
 async def run_case(case: EvalCase, plan: Plan) -> EvalCaseResult:
@@ -121,7 +123,7 @@ async def _run_with_retries(case: EvalCase, plan: Plan) -> EvalCaseResult:
             return unrun(case, Outcome.ERROR, error_kind=ErrorKind.AGENT, error=message)
         if result.error_kind is not ErrorKind.AGENT or len(earlier) >= plan.config.retries:
             break
-        earlier.append(result.error or "")
+        earlier.append("; ".join([result.error or "", *result.side_errors]))
     if earlier:
         _put(result, "attempts", len(earlier) + 1)
         _put(result, "retried_errors", earlier)
@@ -129,13 +131,27 @@ async def _run_with_retries(case: EvalCase, plan: Plan) -> EvalCaseResult:
 
 
 async def _run_once(case: EvalCase, plan: Plan) -> EvalCaseResult:
+    if not case.fixtures or plan.config.mock_mode:
+        return await _attempt(case, plan, None)
+    makers = {name: plan.named["fixtures", name] for name in case.fixtures}
+    async with Fixtures(case, makers, plan.config.fixture_timeout) as fixtures:
+        with fixtures.thread():
+            result = await _attempt(case, plan, fixtures)
+    return _torn_down(result, fixtures)
+
+
+async def _attempt(case: EvalCase, plan: Plan, fixtures: Fixtures | None) -> EvalCaseResult:
     collector = plan.new_collector()
     user = user_of(case, plan.config.user_simulator_config, plan.judges)
-    if plan.target is None:
+    target = _target(case, plan)
+    if fixtures is not None and fixtures.broke is not None:
+        message, frames = fixtures.broke
+        played = _Played(broke=Break(ErrorKind.FIXTURE, message, frames))
+    elif target is None:
         replay(case, plan.config.criteria.overridden_by(case.criteria), collector)
         played = _Played(case.conversation)
     else:
-        played = await _drive(case, user, plan.target, collector, case.timeout or plan.config.timeout)
+        played = await _drive(case, user, target, collector, case.timeout or plan.config.timeout, fixtures)
     collector.finish()
     broke = played.broke
     execution = collector.execution(broke.message if broke else None)
@@ -148,13 +164,42 @@ async def _run_once(case: EvalCase, plan: Plan) -> EvalCaseResult:
     else:
         reason = f"not scored, because the run broke: {broke.message}"
         results = [CriterionResult.broken(c.name, _threshold(c), reason, {"run_broke": True}) for c in criteria]
+    if has_checks(case):
+        results += await _checked_by_functions(scored_case, execution, played, plan, collector)
     return _result(case, execution, results, broke, collector.stdout, user.token_usage)
+
+
+def _target(case: EvalCase, plan: Plan) -> Target | None:
+    """The agent of a case; None in a mock run."""
+    if case.target is None or plan.config.mock_mode:
+        return plan.target
+    target: Target = plan.named["targets", case.target]
+    return target
+
+
+def _torn_down(result: EvalCaseResult, fixtures: Fixtures) -> EvalCaseResult:
+    """The result with what the fixtures printed, and broken if it passed and one of them broke afterwards."""
+    _put(result, "stdout", printable(fixtures.printed.stdout) + result.stdout)
+    if fixtures.errors:
+        _put(result, "side_errors", [f"fixture: {error}" for error in fixtures.errors])
+        if result.passed:
+            broke = {"outcome": Outcome.ERROR, "passed": False, "error_kind": ErrorKind.FIXTURE}
+            for name, value in (broke | {"error": "; ".join(fixtures.errors)}).items():
+                _put(result, name, value)
+    return result
 
 
 # Driving
 
 
-async def _drive(case: EvalCase, user: User, target: Target, collector: TrajectoryCollector, limit: float) -> _Played:
+async def _drive(
+    case: EvalCase,
+    user: User,
+    target: Target,
+    collector: TrajectoryCollector,
+    limit: float,
+    fixtures: Fixtures | None,
+) -> _Played:
     """Plays the conversation; ``limit`` bounds the agent's time over all turns, not the simulated user's."""
     played, seconds_left = _Played(), limit
     try:
@@ -162,6 +207,9 @@ async def _drive(case: EvalCase, user: User, target: Target, collector: Trajecto
     except Exception as exc:  # a state that was made in Python may hold anything
         played.broke = Break(ErrorKind.FIXTURE, printable(f"session_input cannot be copied: {exception_text(exc)}"))
         return played
+    played.session = session
+    if fixtures is not None:
+        session.fixtures = fixtures.values
     while True:
         try:
             invocation = await user.next_turn(session.messages)
@@ -203,7 +251,7 @@ async def _turn(
     try:
         await target.run_turn(turn, session, collector)
     except asyncio.CancelledError as exc:
-        if _being_cancelled():
+        if being_cancelled():
             raise
         raised.append(exc)  # a CancelledError that leaked out of the agent is the agent's
     except KeyboardInterrupt:
@@ -218,12 +266,7 @@ async def _turn(
 def _agent_broke(exc: BaseException, turn: Turn, case: EvalCase) -> Break:
     several = len(case.conversation) > 1 or case.scenario is not None
     message = f"turn {turn.index + 1}: {exception_text(exc)}" if several else exception_text(exc)
-    return Break(ErrorKind.AGENT, printable(message), _short_traceback(exc))
-
-
-def _being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return Break(ErrorKind.AGENT, printable(message), short_traceback(exc))
 
 
 def _session(case: EvalCase) -> Session:
@@ -252,16 +295,7 @@ def _timeout(
         parts.append(f"while it was stopped it raised {exception_text(raised[-1])}")
     message = printable("; ".join(parts))
     collector.end_turn(message)
-    return Break(ErrorKind.TIMEOUT, message, _short_traceback(raised[-1]) if raised else None, timed_out=True)
-
-
-def _short_traceback(exc: BaseException) -> str | None:
-    """The last frames: where the agent itself raised, not how we called it."""
-    try:
-        lines = traceback.format_exception(exc, limit=-_FRAMES_SHOWN)
-    except Exception:  # formatting calls the stranger's __str__ and __repr__
-        return None
-    return printable("".join(lines)).rstrip()
+    return Break(ErrorKind.TIMEOUT, message, short_traceback(raised[-1]) if raised else None, timed_out=True)
 
 
 def _add_expectations(execution: ExecutionResult, case: EvalCase) -> None:
@@ -302,6 +336,17 @@ async def _judge_all(
     ]
 
 
+async def _checked_by_functions(
+    case: EvalCase, execution: ExecutionResult, played: _Played, plan: Plan, collector: TrajectoryCollector
+) -> list[CriterionResult]:
+    """The results of the checks that the case and its turns name."""
+    session = played.session or Session(thread_id="")
+    raw = session.raw.get(len(played.turns) - 1)
+    context = CheckContext(case, execution, session=session, fixtures=session.fixtures, raw=raw)
+    functions = None if plan.config.mock_mode else {n: f for (kind, n), f in plan.named.items() if kind == "checks"}
+    return await run_checks(context, functions, plan.config.criterion_timeout, collector)
+
+
 def _distrusted(criterion: BaseCriterion, plan: Plan) -> CriterionResult:
     details = {"error_kind": ErrorKind.JUDGE.value}
     return CriterionResult.broken(criterion.name, _threshold(criterion), plan.distrusted[criterion.name], details)
@@ -336,7 +381,7 @@ async def _judge(criterion: BaseCriterion, execution: ExecutionResult, case: Eva
     try:
         return _checked(criterion, await criterion.evaluate(execution, case))
     except asyncio.CancelledError as exc:
-        if _being_cancelled():
+        if being_cancelled():
             raise
         return _broken(criterion, f"raised {exception_text(exc)}")
     except (Exception, SystemExit) as exc:  # a user's criterion is a stranger too
@@ -349,15 +394,10 @@ def _checked(criterion: BaseCriterion, result: Any) -> CriterionResult:
         return _broken(criterion, f"returned {type(result).__name__}, not a CriterionResult")
     if criterion.trusted:
         return result
-    values = {name: getattr(result, name) for name in CriterionResult.model_fields}
-    details = jsonable(result.details)
-    if isinstance(details, dict) and details.get("error_kind") not in list(ErrorKind):
-        details.pop("error_kind", None)
     try:
-        return CriterionResult.model_validate(values | {"details": details})
-    except ValidationError as exc:
-        problems = "; ".join(f"{place}: {text}" if place else text for place, text in explain(exc, CriterionResult))
-        return _broken(criterion, f"returned a result that makes no sense: {problems}")
+        return sound(result)
+    except ValueError as exc:
+        return _broken(criterion, str(exc))
 
 
 def _broken(criterion: BaseCriterion, problem: str) -> CriterionResult:
@@ -407,6 +447,7 @@ def _result(
         stdout=printable(stdout),
         attempts=1,
         retried_errors=EMPTY_LIST,
+        side_errors=EMPTY_LIST,
         trials=EMPTY_LIST,
     )
 

@@ -425,7 +425,7 @@ def test_stop_iteration() -> None:
     def agent(text: str) -> str:
         return next(iter(()))
 
-    with pytest.raises(RuntimeError, match="the agent raised StopIteration"):
+    with pytest.raises(RuntimeError, match="a StopIteration was raised"):
         play(agent)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentflow_eval.collector import TrajectoryCollector
@@ -41,17 +41,27 @@ def numbered(count: int) -> list[EvalCase]:
     return [case(f"c{number}", query=f"c{number}") for number in range(1, count + 1)]
 
 
-def run(agent: Any, *cases: EvalCase, own: Sequence[BaseCriterion] = (), **settings: Any) -> EvalReport:
-    """The report of a run; one case named ``c1`` when none is given."""
-    evaluator = AgentEvaluator(agent, config=config(**settings), criteria=own)
+def run(
+    agent: Any,
+    *cases: EvalCase,
+    own: Sequence[BaseCriterion] = (),
+    named: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> EvalReport:
+    """The report of a run; one case named ``c1`` when none is given. ``named``: targets, checks, fixtures, hooks."""
+    evaluator = AgentEvaluator(agent, config=config(**settings), criteria=own, **named or {})
     return evaluator.run_sync(eval_set(*(cases or [case()])))
 
 
 def run_one(
-    agent: Any, one: EvalCase | None = None, own: Sequence[BaseCriterion] = (), **settings: Any
+    agent: Any,
+    one: EvalCase | None = None,
+    own: Sequence[BaseCriterion] = (),
+    named: Mapping[str, Any] | None = None,
+    **settings: Any,
 ) -> EvalCaseResult:
     """The result of one case."""
-    return run(agent, one or case(), own=own, **settings).results[0]
+    return run(agent, one or case(), own=own, named=named, **settings).results[0]
 
 
 def outcomes(report: EvalReport) -> list[str]:
