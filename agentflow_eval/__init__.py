@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from agentflow_eval.criteria.simulation_goals import SimulationGoalsCriterion as SimulationGoalsCriterion
     from agentflow_eval.criteria.tool_name_match import ToolNameMatchCriterion as ToolNameMatchCriterion
     from agentflow_eval.criteria.trajectory import TrajectoryMatchCriterion as TrajectoryMatchCriterion
+    from agentflow_eval.dataset import Check as Check
     from agentflow_eval.dataset import ConversationScenario as ConversationScenario
     from agentflow_eval.dataset import EvalCase as EvalCase
     from agentflow_eval.dataset import EvalSet as EvalSet
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
     from agentflow_eval.dataset import StepType as StepType
     from agentflow_eval.dataset import ToolCall as ToolCall
     from agentflow_eval.dataset import TrajectoryStep as TrajectoryStep
+    from agentflow_eval.engine.checks import CheckContext as CheckContext
+    from agentflow_eval.engine.fixtures import FixtureContext as FixtureContext
     from agentflow_eval.errors import AgentError as AgentError
     from agentflow_eval.errors import AgentflowEvalError as AgentflowEvalError
     from agentflow_eval.errors import AgentImportError as AgentImportError
@@ -141,8 +144,10 @@ _MODULES: dict[str, str] = {
     "criteria.simulation_goals": "SimulationGoalsCriterion",
     "criteria.tool_name_match": "ToolNameMatchCriterion",
     "criteria.trajectory": "TrajectoryMatchCriterion",
-    "dataset": "ConversationScenario EvalCase EvalSet Invocation MessageContent SessionInput StepType ToolCall "
+    "dataset": "Check ConversationScenario EvalCase EvalSet Invocation MessageContent SessionInput StepType ToolCall "
     "TrajectoryStep",
+    "engine.checks": "CheckContext",
+    "engine.fixtures": "FixtureContext",
     "errors": "AgentError AgentImportError AgentflowEvalError JudgeError LoadError LoadWarning MissingExtraError "
     "MissingFileError ReportError TargetError UsageError",
     "evaluator": "AgentEvaluator EvaluationRunner",
