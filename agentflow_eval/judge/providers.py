@@ -1,8 +1,9 @@
-"""Model name -> judge over the network: any OpenAI-compatible API, by the `openai` client."""
+"""Model name -> judge over the network: any OpenAI-compatible chat completions API."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import email.utils
 import ipaddress
 import json
@@ -10,12 +11,13 @@ import os
 import re
 import ssl
 import time
+import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from agentflow_eval.config import JudgeSettings
 from agentflow_eval.errors import JudgeError, MissingExtraError, UsageError, exception_text
@@ -23,12 +25,11 @@ from agentflow_eval.judge.client import JudgeReply, JudgeRequest, NoReplyError
 from agentflow_eval.result import NO_TOKENS, TokenUsage
 
 if TYPE_CHECKING:
-    import openai
+    import aiohttp
 
 _NO_KEY = "none"
 _LONGEST_DETAIL = 300
 _LONGEST_PAUSE = 8.0
-_LOCAL_POOLS = 8
 _OPTIONAL = ("response_format", "seed", "temperature", "max_tokens", "max_completion_tokens", "extra_body")
 """Parameters that some endpoints refuse; the question can be asked without them."""
 
@@ -40,7 +41,7 @@ class Endpoint:
     Attributes:
         provider: Its name, as in ``provider:model``.
         prefixes: Beginnings of model names that mean this provider.
-        base_url: None means the client's own default.
+        base_url: None where each user has an address of their own.
         key_names: Environment variables that may hold the key, the first that is set wins.
         url_names: Environment variables that may hold another address.
         needs_key: Whether it refuses calls without a key.
@@ -61,7 +62,13 @@ ENDPOINTS = (
         "https://generativelanguage.googleapis.com/v1beta/openai/",
         ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ),
-    Endpoint("openai", ("gpt-", "o1", "o3", "o4", "chatgpt-"), None, ("OPENAI_API_KEY",), ("OPENAI_BASE_URL",)),
+    Endpoint(
+        "openai",
+        ("gpt-", "o1", "o3", "o4", "chatgpt-"),
+        "https://api.openai.com/v1",
+        ("OPENAI_API_KEY",),
+        ("OPENAI_BASE_URL",),
+    ),
     Endpoint("anthropic", ("claude-",), "https://api.anthropic.com/v1/", ("ANTHROPIC_API_KEY",)),
     Endpoint("azure", (), None, ("AZURE_OPENAI_API_KEY",), ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_BASE_URL")),
     Endpoint("ollama", (), "http://localhost:11434/v1", ("OLLAMA_API_KEY",), ("OLLAMA_BASE_URL",), needs_key=False),
@@ -92,22 +99,31 @@ def resolve(model: str, settings: JudgeSettings, environment: Mapping[str, str] 
     endpoint = endpoint or _ANY
     if base_url is None:
         base_url = next((env[key] for key in endpoint.url_names if env.get(key)), endpoint.base_url)
-    if endpoint.provider == "azure" and base_url is None:
-        raise JudgeError(f"judge model {model!r}: set AZURE_OPENAI_ENDPOINT to the address of your resource")
+    if base_url is None:
+        raise JudgeError(f"judge model {model!r}: set {endpoint.url_names[0]} to the address of your resource")
     key = _key(model, endpoint, settings, env)
-    if endpoint.provider == "azure" and base_url is not None:
+    if endpoint.provider == "azure":
         return _azure(name, base_url, key, settings, env.get("OPENAI_API_VERSION"))
-    return OpenAIJudge(name, base_url=base_url, api_key=key, settings=settings)
+    return OpenAIJudge(name, base_url=base_url, api_key=key, settings=settings, headers=_account(endpoint, env))
 
 
 def _azure(name: str, address: str, key: str, settings: JudgeSettings, version: str | None) -> OpenAIJudge:
     """A deployment by the dated API when ``OPENAI_API_VERSION`` names one, else by the one without dates."""
-    address = address.rstrip("/")
+    address, headers = address.rstrip("/"), {"api-key": key}
     if version is not None and not address.endswith("/v1"):
         base = address if "/openai" in urlsplit(address).path else f"{address}/openai"
-        return OpenAIJudge(name, base_url=base, api_key=key, settings=settings, api_version=version)
-    base = address if address.endswith("/v1") else f"{address.removesuffix('/openai')}/openai/v1"
-    return OpenAIJudge(name, base_url=base, api_key=key, settings=settings, headers={"api-key": key})
+        base = f"{base}/deployments/{quote(name, safe='')}?api-version={quote(version)}"
+    else:
+        base = address if address.endswith("/v1") else f"{address.removesuffix('/openai')}/openai/v1"
+    return OpenAIJudge(name, base_url=base, api_key=key, settings=settings, headers=headers)
+
+
+def _account(endpoint: Endpoint, env: Mapping[str, str]) -> dict[str, str]:
+    """Who pays at OpenAI, where a key is for several organizations or projects."""
+    if endpoint.provider != "openai":
+        return {}
+    names = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
+    return {header: _clean_key(name, env[name]) for header, name in names.items() if env.get(name)}
 
 
 def _endpoint(model: str, separators: str) -> tuple[Endpoint | None, str]:
@@ -139,7 +155,7 @@ def _is_elsewhere(address: str | None, endpoint: Endpoint) -> bool:
     """Whether a config's address is not the provider's own; an Azure resource always is the user's."""
     if address is None or endpoint.provider == "azure":
         return False
-    return urlsplit(address).hostname != urlsplit(endpoint.base_url or "https://api.openai.com").hostname
+    return urlsplit(address).hostname != urlsplit(endpoint.base_url or "").hostname
 
 
 def _clean_key(name: str, value: str) -> str:
@@ -173,12 +189,36 @@ def provider_from_env(prefix: str, environment: Mapping[str, str] | None = None)
     )
 
 
-@dataclass(slots=True)
-class _Pool:
-    """A client with its connections, and how many calls it has under way."""
+@dataclass(frozen=True, slots=True)
+class _Received:
+    """What an endpoint answered."""
 
-    client: openai.AsyncOpenAI
-    under_way: int = 0
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def payload(self) -> object:
+        """The body as parsed JSON, or as text."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            return self.body.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """Why there is no completion.
+
+    Attributes:
+        problem: What happened.
+        may_pass: Whether the same call may go well later.
+        pause: Seconds that the provider asks to wait; None when it does not say.
+    """
+
+    problem: str
+    may_pass: bool
+    pause: float | None = None
 
 
 class OpenAIJudge:
@@ -189,10 +229,9 @@ class OpenAIJudge:
 
     Args:
         model: The name that the endpoint knows.
-        base_url: Its address; None is the client's default.
+        base_url: Its address, without ``/chat/completions``; a query in it is sent with every call.
         api_key: The key; never part of a message.
         settings: Limits and parameters.
-        api_version: Version of Azure's dated API.
         headers: Sent with every call.
 
     Raises:
@@ -203,56 +242,42 @@ class OpenAIJudge:
         self,
         model: str,
         *,
-        base_url: str | None,
+        base_url: str,
         api_key: str,
         settings: JudgeSettings,
-        api_version: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         try:
-            import openai
+            import aiohttp
         except ImportError as exc:
             raise MissingExtraError("judges over the network need: pip install 'agentflow-eval[judge]'") from exc
         self.model = model
         self.base_url = base_url
-        self._openai = openai
+        self._aiohttp = aiohttp
         self._key = api_key
         self._settings = settings
-        self._api_version = api_version
-        self._headers = dict(headers or {})
+        self._url, authorization = _address_and_authorization(base_url, api_key)
+        self._headers = {"Content-Type": "application/json", "Authorization": authorization, **(headers or {})}
         self._refused: set[str] = set()
-        self._pools: list[_Pool] = []
+        self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def _pool(self) -> _Pool:
-        """The pool of connections for one call: the only one, or the least busy of a server on this machine.
-
-        A pool looks at each of its connections for every call, which is slower than a server nearby.
-        """
+    def _connections(self) -> aiohttp.ClientSession:
+        """The connections of the running event loop, since they belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # connections belong to the loop that opened them
-            self._pools, self._loop = [], loop
-        pool = min(self._pools, key=lambda pool: pool.under_way, default=None)
-        most = _LOCAL_POOLS if self.base_url is not None and _is_local(self.base_url) else 1
-        if pool is None or (pool.under_way and len(self._pools) < most):
-            pool = _Pool(self._new_client())
-            self._pools.append(pool)
-        return pool
-
-    def _new_client(self) -> openai.AsyncOpenAI:
-        options: dict[str, Any] = {
-            "api_key": self._key,
-            "base_url": self.base_url,
-            "max_retries": 0,
-            "timeout": self._settings.timeout,
-            "default_headers": self._headers,
-        }
-        if self.base_url is not None and _is_local(self.base_url):
-            # No proxy knows this machine.
-            options["http_client"] = self._openai.DefaultAsyncHttpxClient(trust_env=False, verify=_tls())
-        if self._api_version is not None:
-            return self._openai.AsyncAzureOpenAI(api_version=self._api_version, **options)
-        return self._openai.AsyncOpenAI(**options)
+        if self._session is None or self._loop is not loop:
+            http = self._aiohttp
+            self._session, self._loop = (
+                http.ClientSession(
+                    connector=http.TCPConnector(limit=0, ssl=_tls()),  # the judges' limit is the one that counts
+                    timeout=http.ClientTimeout(total=self._settings.timeout),
+                    headers=self._headers,
+                    cookie_jar=http.DummyCookieJar(),
+                    proxy=_proxy(self._url),
+                ),
+                loop,
+            )
+        return self._session
 
     async def ask(self, request: JudgeRequest) -> JudgeReply:
         """The model's reply, after retries where the fault may pass.
@@ -264,27 +289,32 @@ class OpenAIJudge:
         while True:
             attempts += 1
             body = self._body(request)
-            try:
-                payload = await self._post(body)
-            except self._openai.APIError as exc:
-                if not self._asks_without(exc, body):
-                    await self._wait(exc, attempts, started)
-            except Exception as exc:  # the client leaks the errors of its JSON parser and of its proxies
-                self._give_up(exc, attempts)
-            else:
-                return self._reply(payload, attempts)
+            answer = await self._post(body)
+            if isinstance(answer, _Received):
+                if answer.status < 300:
+                    return self._reply(answer.payload, attempts)
+                if self._asks_without(answer, body):
+                    continue
+                answer = _fault(answer)
+            await self._wait(answer, attempts, started)
 
-    async def _post(self, body: Mapping[str, Any]) -> object:
-        """What the endpoint answers, as parsed JSON or as text.
-
-        The client's typed method takes twice the time, and gives objects that do not hold what their types say.
-        """
-        pool = self._pool()
-        pool.under_way += 1
+    async def _post(self, body: Mapping[str, Any]) -> _Received | _Fault:
+        """What the endpoint answers, or why it does not; no redirect is followed, for a key is for one address only."""
         try:
-            return await pool.client.post("/chat/completions", body=body, cast_to=object)
-        finally:
-            pool.under_way -= 1
+            async with self._connections().post(
+                self._url, data=json.dumps(body).encode(), allow_redirects=False
+            ) as response:
+                return _Received(response.status, response.headers, await response.read())
+        except Exception as exc:  # a bad address may raise anything
+            network = (OSError, TimeoutError, self._aiohttp.ClientError)
+            passing = isinstance(exc, network) and not isinstance(exc, self._aiohttp.InvalidURL)
+            return _Fault(self._problem(exc), passing)
+
+    def _problem(self, exc: BaseException) -> str:
+        """What kept a call from its answer."""
+        if isinstance(exc, TimeoutError):
+            return f"no answer within {self._settings.timeout:g} s"
+        return f"no connection to {_shown_address(self.base_url)}: {exception_text(exc.__cause__ or exc)}"
 
     def _body(self, request: JudgeRequest) -> dict[str, Any]:
         settings = self._settings
@@ -306,31 +336,26 @@ class OpenAIJudge:
             body["extra_body"] = {"google": {"thinking_config": {"thinking_budget": request.thinking_budget}}}
         return {key: value for key, value in body.items() if value is not None and key not in self._refused}
 
-    def _asks_without(self, exc: openai.APIError, body: Mapping[str, Any]) -> bool:
+    def _asks_without(self, answer: _Received, body: Mapping[str, Any]) -> bool:
         """Whether the endpoint named parameters of ``body`` that it does not take; they are left out from now on."""
-        if getattr(exc, "status_code", None) not in (400, 422):
+        if answer.status not in (400, 422):
             return False
-        said = json.dumps(exc.body, default=str) if exc.body is not None else str(exc)
+        said = answer.body.decode(errors="replace")
         named = {name for name in _OPTIONAL if name in body and re.search(rf"\b{name}\b", said)}
         self._refused |= named
         return bool(named)
 
-    async def _wait(self, exc: openai.APIError, attempts: int, started: float) -> None:
+    async def _wait(self, fault: _Fault, attempts: int, started: float) -> None:
         """Waits before a retry, or gives up."""
-        status = getattr(exc, "status_code", None)
-        passing = status in (408, 409, 429) or (isinstance(status, int) and status >= 500)
-        broken = isinstance(exc, self._openai.APIConnectionError)
-        if not (passing or broken) or attempts > self._settings.max_retries:
-            self._give_up(exc, attempts)
-        asked = _retry_after(exc)
-        pause = min(_LONGEST_PAUSE, 0.5 * 2 ** (attempts - 1)) if asked is None else asked
+        if not fault.may_pass or attempts > self._settings.max_retries:
+            self._give_up(fault.problem, attempts)
+        pause = min(_LONGEST_PAUSE, 0.5 * 2 ** (attempts - 1)) if fault.pause is None else fault.pause
         limit = self._settings.timeout
         left = limit - (time.monotonic() - started)
         if pause >= left:
-            who = "the next attempt would wait" if asked is None else "it asks to wait"
-            self._give_up(
-                exc, attempts, f"{who} {pause:.3g} s, and judge.timeout ({limit:g} s) leaves {max(left, 0):.3g} s"
-            )
+            who = "the next attempt would wait" if fault.pause is None else "it asks to wait"
+            more = f"{who} {pause:.3g} s, and judge.timeout ({limit:g} s) leaves {max(left, 0):.3g} s"
+            self._give_up(f"{fault.problem}; {more}", attempts)
         await asyncio.sleep(pause)
 
     def _reply(self, payload: object, attempts: int) -> JudgeReply:
@@ -358,25 +383,9 @@ class OpenAIJudge:
     def _unusable(self, problem: str, attempts: int, tokens: TokenUsage = NO_TOKENS) -> NoReturn:
         raise NoReplyError(f"judge {self.model!r}: {self._hidden(problem)}", attempts, tokens)
 
-    def _give_up(self, exc: BaseException, attempts: int, why: str = "") -> NoReturn:
+    def _give_up(self, problem: str, attempts: int) -> NoReturn:
         tries = f" after {attempts} attempts" if attempts > 1 else ""
-        more = f"; {why}" if why else ""
-        raise NoReplyError(f"judge {self.model!r} failed{tries}: {self._detail(exc)}{more}", attempts) from None
-
-    def _detail(self, exc: BaseException) -> str:
-        """What happened, with the provider's own words where there are some."""
-        status = getattr(exc, "status_code", None)
-        if status:
-            said = _message_of(getattr(exc, "body", None))
-            return self._hidden(f"HTTP {status}: {said}" if said else f"HTTP {status}")
-        if isinstance(exc, json.JSONDecodeError):
-            return self._hidden(f"the reply is not JSON ({exc})")
-        if isinstance(exc, self._openai.APITimeoutError):
-            return f"no answer within {self._settings.timeout:g} s"
-        if isinstance(exc, self._openai.APIConnectionError):
-            cause = exception_text(exc.__cause__ or exc)
-            return self._hidden(f"no connection to {_shown_address(self.base_url)}: {cause}")
-        return self._hidden(exception_text(exc))
+        raise NoReplyError(f"judge {self.model!r} failed{tries}: {self._hidden(problem)}", attempts)
 
     def _hidden(self, text: str) -> str:
         """``text`` cut short and without the key."""
@@ -385,16 +394,49 @@ class OpenAIJudge:
 
     async def close(self) -> None:
         """Closes the connections; what is asked later opens new ones."""
-        pools, self._pools = self._pools, []
-        if self._loop is asyncio.get_running_loop():
-            for pool in pools:
-                await pool.client.close()
+        session, self._session = self._session, None
+        if session is not None and self._loop is asyncio.get_running_loop():
+            await session.close()
+
+
+def _fault(answer: _Received) -> _Fault:
+    """What is wrong, with the provider's own words where there are some."""
+    status, said = answer.status, _message_of(answer.payload)
+    moved = answer.headers.get("location") if 300 <= status < 400 else None
+    if moved:
+        said = f"it has moved to {_shown_address(moved)}; set its address to that"
+    passing = status in (408, 409, 429) or status >= 500
+    return _Fault(f"HTTP {status}: {said}" if said else f"HTTP {status}", passing, _retry_after(answer.headers))
+
+
+def _address_and_authorization(base_url: str, key: str) -> tuple[str, str]:
+    """Where completions are asked for, and the header that says who asks: user and password of the address win."""
+    parts = urlsplit(base_url)
+    credentials, found, host = parts.netloc.rpartition("@")
+    url = parts._replace(netloc=host, path=f"{parts.path.rstrip('/')}/chat/completions").geturl()
+    if not found:
+        return url, f"Bearer {key}"
+    return url, f"Basic {base64.b64encode(unquote(credentials).encode()).decode()}"
+
+
+def _proxy(address: str) -> str | None:
+    """The proxy that the environment names for an address; no proxy knows this machine."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if _is_local(address) or urllib.request.proxy_bypass(host):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
 
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """One context for all pools, since loading the certificates takes longer than a call nearby."""
-    return ssl.create_default_context()
+    """The system's certificates and those that browsers trust; loading them takes longer than a call nearby."""
+    import certifi
+
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
 
 
 @cache
@@ -406,10 +448,8 @@ def _is_local(address: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _shown_address(address: str | None) -> str:
+def _shown_address(address: str) -> str:
     """An address without user, password and query, which may hold secrets."""
-    if address is None:
-        return "the provider"
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -436,16 +476,12 @@ def _content(message: Mapping[str, Any]) -> str:
     return str(called.get("arguments") or "") if isinstance(called, Mapping) else ""
 
 
-def _retry_after(exc: BaseException) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that the provider asks to wait: a number or a date."""
-    response = getattr(exc, "response", None)
-    if response is None:
-        return None
-    value = response.headers.get("retry-after-ms")
-    milliseconds = _number(value)
+    milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    value = response.headers.get("retry-after")
+    value = headers.get("retry-after")
     seconds = _number(value)
     if seconds is not None or value is None:
         return seconds

@@ -365,20 +365,20 @@ def test_proxy_in_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) ->
         ("gemini-2.5-flash", {"GEMINI_API_KEY": "a", "GOOGLE_API_KEY": "b"}, "gemini-2.5-flash", "google", "a"),
         ("gemini-2.5-flash", {"GOOGLE_API_KEY": "b"}, "gemini-2.5-flash", "google", "b"),
         ("Gemini-2.5-Pro", {"GEMINI_API_KEY": " a\n"}, "Gemini-2.5-Pro", "google", "a"),
-        ("gpt-5-mini", {"OPENAI_API_KEY": "o"}, "gpt-5-mini", None, "o"),
+        ("gpt-5-mini", {"OPENAI_API_KEY": "o"}, "gpt-5-mini", "openai", "o"),
         ("o3-mini", {"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "http://x/v1"}, "o3-mini", "http://x/v1", "o"),
-        ("o1", {"OPENAI_API_KEY": "o"}, "o1", None, "o"),
+        ("o1", {"OPENAI_API_KEY": "o"}, "o1", "openai", "o"),
         ("claude-sonnet-5", {"ANTHROPIC_API_KEY": "c"}, "claude-sonnet-5", "https://api.anthropic.com/v1/", "c"),
         ("anthropic/claude-x", {"ANTHROPIC_API_KEY": "c"}, "claude-x", "https://api.anthropic.com/v1/", "c"),
         ("ollama:llama3:8b", {}, "llama3:8b", "http://localhost:11434/v1", "none"),
         ("ollama:qwen", {"OLLAMA_BASE_URL": "http://box/v1"}, "qwen", "http://box/v1", "none"),
         ("vllm:meta/llama", {"VLLM_API_KEY": "v"}, "meta/llama", "http://localhost:8000/v1", "v"),
         ("llamacpp:any", {}, "any", "http://localhost:8080/v1", "none"),
-        ("openai:my-tune", {"OPENAI_API_KEY": "o"}, "my-tune", None, "o"),
+        ("openai:my-tune", {"OPENAI_API_KEY": "o"}, "my-tune", "openai", "o"),
         ("my-model", {"AGENTFLOW_EVAL_BASE_URL": "http://x/v1"}, "my-model", "http://x/v1", "none"),
         ("gpt-5", {"AGENTFLOW_EVAL_BASE_URL": "http://x/v1"}, "gpt-5", "http://x/v1", "none"),
         ("openai/gpt-oss", {"AGENTFLOW_EVAL_BASE_URL": "http://x/v1"}, "openai/gpt-oss", "http://x/v1", "none"),
-        ("gpt-5", {"AGENTFLOW_EVAL_API_KEY": "e", "OPENAI_API_KEY": "o"}, "gpt-5", None, "e"),
+        ("gpt-5", {"AGENTFLOW_EVAL_API_KEY": "e", "OPENAI_API_KEY": "o"}, "gpt-5", "openai", "e"),
         (
             "azure:mini",
             {"AZURE_OPENAI_API_KEY": "z", "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com/"},
@@ -388,11 +388,14 @@ def test_proxy_in_the_environment(name: str, monkeypatch: pytest.MonkeyPatch) ->
         ),
     ],
 )
-def test_resolution(model: str, env: dict[str, str], name: str, base_url: str | None, key: str) -> None:
+def test_resolution(model: str, env: dict[str, str], name: str, base_url: str, key: str) -> None:
     """The model's name and the environment decide who is asked, and with which key."""
     judge = resolve(model, JudgeSettings(), env)
-    google = "https://generativelanguage.googleapis.com/v1beta/openai/"
-    assert (name, google if base_url == "google" else base_url) == (judge.model, judge.base_url)
+    known = {
+        "google": "https://generativelanguage.googleapis.com/v1beta/openai/",
+        "openai": "https://api.openai.com/v1",
+    }
+    assert (name, known.get(base_url, base_url)) == (judge.model, judge.base_url)
     assert key == judge._key
 
 
@@ -449,6 +452,57 @@ def test_azure(version: str | None, path: str, monkeypatch: pytest.MonkeyPatch) 
     assert server.requests[0].headers["api-key"] == KEY
 
 
+def test_account_at_openai() -> None:
+    """OpenAI is told which organization and project pays; nobody else is."""
+    env = {"OPENAI_API_KEY": KEY, "OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-2"}
+    with serving([completion()]) as server:
+        asyncio.run(asked(resolve("gpt-5", JudgeSettings(), {**env, "OPENAI_BASE_URL": server.url})))
+        asyncio.run(asked(resolve("other", JudgeSettings(), {**env, "AGENTFLOW_EVAL_BASE_URL": server.url})))
+    first, second = (request.headers for request in server.requests)
+    assert (first["openai-organization"], first["openai-project"]) == ("org-1", "proj-2")
+    assert not [name for name in second if name.startswith("openai-")]
+
+
+@pytest.mark.parametrize("query", ["", "?version=2&key=abc"])
+def test_credentials_and_query_of_an_address(query: str) -> None:
+    """User and password of an address are sent instead of the key, its query with every call."""
+    with serving([completion()]) as server:
+        address = server.url.replace("//", "//us%40er:p%3Aw@") + query
+        asyncio.run(asked(resolve("m", JudgeSettings(base_url=address), {})))
+    assert server.requests[0].path == f"/v1/chat/completions{query}"
+    assert server.requests[0].headers["authorization"] == "Basic dXNAZXI6cDp3"
+
+
+def test_redirects_are_not_followed() -> None:
+    """A key is for one address only; the error names the new one, without secrets."""
+    moved = Reply(308, "", (("Location", "https://elsewhere.example/v2?secret=1"),))
+    problem, server = failure_of([moved])
+    assert "HTTP 308: it has moved to https://elsewhere.example/v2; set its address to that" in str(problem)
+    assert "secret" not in str(problem)
+    assert len(server.requests) == 1
+
+
+def test_nested_beyond_reason() -> None:
+    """A body that no parser reads is an error like any other."""
+    problem, _ = failure_of([Reply(200, "[" * 100_000)])
+    assert "the reply is not JSON: [[[" in str(problem)
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "ALL_PROXY"])
+def test_proxy_for_other_machines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proxy of the environment is asked for the way to another machine, unless NO_PROXY names that one."""
+    for other in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(other, raising=False)
+    away = JudgeSettings(base_url="http://models.invalid/v1", max_retries=0)
+    with serving([completion()]) as proxy:
+        monkeypatch.setenv(name, proxy.url.removesuffix("/v1"))
+        assert asyncio.run(asked(resolve("m", away, {})))[0].text == GOOD
+        monkeypatch.setenv("NO_PROXY", "models.invalid")
+        with pytest.raises(NoReplyError, match=r"no connection to http://models\.invalid/v1"):
+            asyncio.run(asked(resolve("m", away, {})))
+    assert proxy.requests[0].path == "http://models.invalid/v1/chat/completions"
+
+
 def test_provider_from_env() -> None:
     """A judge from three variables, only when it is switched on."""
     with serving([completion()]) as server:
@@ -480,7 +534,7 @@ def test_provider_from_env_errors(env: dict[str, str], said: str) -> None:
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the client library the error says what to install; in a run it is the judge's error."""
-    monkeypatch.setitem(sys.modules, "openai", None)
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
     chosen = JudgeSettings(base_url="http://127.0.0.1:9/v1")
     with pytest.raises(MissingExtraError, match=r"pip install 'agentflow-eval\[judge\]'"):
         resolve("m", chosen, {})
