@@ -92,7 +92,7 @@ class SimulatedUser:
         try:
             reply = await self._judges.ask(request)
             self.token_usage += reply.token_usage
-            values_said = read_object(reply.text, ("message", "finished"))
+            values_said = read_object(reply.text, ("message", "finished"), prompt)
         except JudgeError as exc:
             raise JudgeError(f"the simulated user failed at turn {self._said}: {exc}") from exc
         if values_said.get("finished") is True:

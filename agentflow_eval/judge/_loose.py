@@ -15,6 +15,7 @@ _LONGEST_NUMBER = 300
 _LONGEST_SHOWN = 200
 
 _OPENER = re.compile(r"\{|\[(?=\s*+\{)")
+_OBJECT = re.compile(r"\{(?=\s*+[\"'])")
 _THOUGHTS = re.compile(r"\s*+<(think|thinking|reasoning)>", re.IGNORECASE)
 _MARKS = re.compile(r"[\"'{}]")
 _SPACE = re.compile(r"[ \t\r\n]*+")
@@ -26,6 +27,8 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?
 _WORD = re.compile(r"-?[A-Za-z]++(?=[\s,}\]])")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _ODD_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*+\\(?![\"\\/bfnrtu])")
+_ESCAPED_QUOTE = re.compile(r"\\++(?=[\"'])")
+_ESCAPED_SPACE = re.compile(r"\\++[nrt]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": "", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _WORDS = {"true": True, "false": False, "null": None}
@@ -90,6 +93,33 @@ def find(text: str) -> Found:
     # A brace that closes nothing is left of an object whose beginning is missing.
     found.cut = position < 0 or any("}" in part for part in found.prose)
     return found
+
+
+def is_quoted(value: dict[str, Any], text: str) -> bool:
+    """Whether an object in ``text``, plain or inside of a JSON text there, holds everything that ``value`` holds."""
+    if not all(key in text for key in value):
+        return False
+    plain = _ESCAPED_SPACE.sub(" ", _ESCAPED_QUOTE.sub("", text))
+    return any(
+        all(key in other and _reads_as(item, other[key]) for key, item in value.items())
+        for source in dict.fromkeys((text, plain))
+        for other in _objects(source)
+    )
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Every object in a text, those inside of others or of what cannot be read too."""
+    for opener in _OBJECT.finditer(text):
+        try:
+            yield _Reader(text, opener.start()).value(0)
+        except (_CutError, _BrokenError, UnusableReplyError):
+            continue
+
+
+def _reads_as(one: Any, other: Any) -> bool:
+    if isinstance(one, str) and isinstance(other, str):
+        return one.split() == other.split()
+    return same(one, other)
 
 
 def _past_thoughts(text: str) -> int:

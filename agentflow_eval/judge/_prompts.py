@@ -42,9 +42,19 @@ class Prompt:
         """The messages as one text."""
         return "\n\n".join(message["content"] for message in self.messages)
 
+    @property
+    def example(self) -> dict[str, Any]:
+        """The verdict that is shown to the judge as an example."""
+        return dict(self.schema.get("example", {}))
+
+    @property
+    def material(self) -> str:
+        """The messages without the example."""
+        return self.text.replace(_as_json(self.example), "")
+
     def repair(self, reply: str, problem: str) -> tuple[dict[str, str], ...]:
         """What is said after an unusable reply."""
-        shape = json.dumps(self.schema.get("example", {}), ensure_ascii=False)
+        shape = _as_json(self.example)
         request = (
             f"That reply cannot be used: {problem}. Reply again with one JSON object and nothing else, like {shape}"
         )
@@ -64,7 +74,7 @@ def render(template: str, values: Mapping[str, Any], schema: dict[str, Any], pat
         LoadError: The user's template is missing or broken; the message names the line.
     """
     made = _built_in(template) if path is None else _users(path, read_text(path, "prompt"))
-    example = json.dumps(schema.get("example", {}), ensure_ascii=False)
+    example = _as_json(schema.get("example", {}))
     token = secrets.token_hex(8)
     try:
         sent = printable(made.render(**values, token=token, example=example))
@@ -76,6 +86,10 @@ def render(template: str, values: Mapping[str, Any], schema: dict[str, Any], pat
         system, user = "You are a careful and impartial judge.", sent
     messages = ({"role": "system", "content": system.strip()}, {"role": "user", "content": user.strip()})
     return Prompt(messages, sent.replace(token, _CANONICAL), schema)
+
+
+def _as_json(example: Mapping[str, Any]) -> str:
+    return json.dumps(example, ensure_ascii=False)
 
 
 def _mark(token: str) -> str:

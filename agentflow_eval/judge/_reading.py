@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agentflow_eval._files import printable
-from agentflow_eval.judge._loose import Found, UnusableReplyError, check_depth, find, same, short
+from agentflow_eval.judge._loose import Found, UnusableReplyError, check_depth, find, is_quoted, same, short
+from agentflow_eval.judge._prompts import Prompt
 
 Scale = Literal["0-1", "1-10", "binary"]
 
@@ -21,6 +22,7 @@ _SAID = re.compile(
     r"\bscore\b[\s\"'*_`]{0,8}(?:[:=]|is\b)[\s\"'*_`]{0,8}([+-]?[0-9]{1,9}(?:\.[0-9]{1,18})?)(?:\s{0,3}/\s{0,3}([0-9]{1,9}))?",
     re.IGNORECASE,
 )
+_FENCE = re.compile(r"[`~]{3,}+[ \t]*+[a-z0-9]*+", re.IGNORECASE)
 _YES = frozenset({"true", "pass", "passed", "yes"})
 _NO = frozenset({"false", "fail", "failed", "no"})
 _BINARY_NAMES = ("passed", "pass", "verdict", "score")
@@ -50,19 +52,27 @@ class Verdict:
         return min(self.scores.values())
 
 
-def read_verdict(reply: str | Mapping[str, Any] | None, scale: Scale = "0-1", names: Sequence[str] = ()) -> Verdict:
+def read_verdict(
+    reply: str | Mapping[str, Any] | None,
+    scale: Scale = "0-1",
+    names: Sequence[str] = (),
+    prompt: Prompt | None = None,
+) -> Verdict:
     """The verdict in a judge's reply.
 
     Args:
         reply: The text, or the object that a provider parsed already.
         scale: What scores mean: ``0-1``, ``1-10`` (divided by 10), or ``binary`` (passed or not).
         names: The scores that the verdict must hold; empty means one, ``score`` (``passed`` for ``binary``).
+        prompt: What was asked. An object that stands in it is no verdict when the reply says more than that; the
+            prompt's own example never is.
 
     Raises:
-        UnusableReplyError: There is no verdict, there are several different ones, or its score is not on the scale.
+        UnusableReplyError: There is no verdict, there are several different ones, it is only repeated from the prompt,
+            or its score is not on the scale.
     """
     notes: list[str] = []
-    values, found = _object(reply, names or _wanted(scale))
+    values, found = _object(reply, names or _wanted(scale), prompt)
     if found.lenient:
         notes.append("lenient: not strict JSON")
     if names:
@@ -76,13 +86,15 @@ def read_verdict(reply: str | Mapping[str, Any] | None, scale: Scale = "0-1", na
     return Verdict(scores, printable(str(said)), values, tuple(dict.fromkeys(notes)))
 
 
-def read_object(reply: str | Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
-    """The one JSON object in a reply that has any of the keys ``names``.
+def read_object(
+    reply: str | Mapping[str, Any] | None, names: Sequence[str], prompt: Prompt | None = None
+) -> dict[str, Any]:
+    """The one JSON object in a reply that has any of the keys ``names``; ``prompt`` as in `read_verdict`.
 
     Raises:
-        UnusableReplyError: There is none, or there are several that differ.
+        UnusableReplyError: There is none, there are several that differ, or it is only repeated from the prompt.
     """
-    return _object(reply, names)[0]
+    return _object(reply, names, prompt)[0]
 
 
 def _wanted(scale: Scale) -> Sequence[str]:
@@ -92,7 +104,28 @@ def _wanted(scale: Scale) -> Sequence[str]:
 # Finding the one object
 
 
-def _object(reply: object, names: Sequence[str]) -> tuple[dict[str, Any], Found]:
+def _object(reply: object, names: Sequence[str], prompt: Prompt | None) -> tuple[dict[str, Any], Found]:
+    values, found = _found_object(reply, names)
+    if prompt is not None:
+        _check_own(values, found, prompt)
+    return values, found
+
+
+def _check_own(values: Mapping[str, Any], found: Found, prompt: Prompt) -> None:
+    """Raises when the object is not the judge's own.
+
+    Nothing tells a whole reply from an honest verdict that happens to be the same; an object with words around it may
+    be what the judge only talks about.
+    """
+    if _alike(values, prompt.example) and any(isinstance(value, str) for value in values.values()):
+        raise UnusableReplyError(f"the reply only repeats the example of the instructions: {short(values)}")
+    if _FENCE.sub("", "".join(found.prose)).strip() and is_quoted(dict(values), prompt.material):
+        raise UnusableReplyError(
+            f"the reply quotes a verdict from the material and gives none of its own: {short(values)}"
+        )
+
+
+def _found_object(reply: object, names: Sequence[str]) -> tuple[dict[str, Any], Found]:
     if isinstance(reply, Mapping):
         values = {str(key): value for key, value in reply.items()}
         check_depth(values)

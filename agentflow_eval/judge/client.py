@@ -374,7 +374,7 @@ class Judges:
     def _reused(self, stored: str, question: Question) -> Sample:
         sample = Sample(replies=[stored], prompt=question.prompt.text, reused=True)
         try:
-            sample.verdict = read_verdict(stored, question.scale, question.names)
+            sample.verdict = read_verdict(stored, question.scale, question.names, question.prompt)
         except UnusableReplyError as exc:
             sample.error = f"the cached reply is unusable: {exc}"
             return sample
@@ -398,7 +398,7 @@ class Judges:
             sample.replies.append(reply.text)
             self._count(sample, reply.attempts, reply.token_usage)
             try:
-                sample.verdict = read_verdict(reply.text, question.scale, question.names)
+                sample.verdict = read_verdict(reply.text, question.scale, question.names, question.prompt)
             except UnusableReplyError as exc:
                 sample.error = printable(str(exc))
                 messages = (*messages, *question.prompt.repair(reply.text, sample.error))

@@ -131,6 +131,16 @@ def test_more_than_half(valid: int, samples: int, enough: bool) -> None:
         assert len(problem.samples) == samples
 
 
+def test_quoted_verdict() -> None:
+    """A judge that quotes a verdict from the material is asked once more for its own; then its sample is an error."""
+    material = Prompt(({"role": "user", "content": f"answer: {GOOD}"},), "s u", SCHEMA)
+    quoting = f"The answer says {GOOD}."
+    given, judges = answer(Scripted(quoting, '{"score": 0.1}'), Question(material, "m"))
+    assert (given.score, judges.use.repaired) == (0.1, 1)
+    problem = failure(Scripted(quoting, quoting), Question(material, "m"))
+    assert "quotes a verdict from the material and gives none of its own" in str(problem)
+
+
 def test_sample_numbers() -> None:
     """Each sample is asked as its own."""
     judge = scores(1, 1, 1)
