@@ -75,6 +75,8 @@ if TYPE_CHECKING:
     from agentflow_eval.dataset import TrajectoryStep as TrajectoryStep
     from agentflow_eval.engine.checks import CheckContext as CheckContext
     from agentflow_eval.engine.fixtures import FixtureContext as FixtureContext
+    from agentflow_eval.engine.hooks import EvalHooks as EvalHooks
+    from agentflow_eval.engine.hooks import RunEvent as RunEvent
     from agentflow_eval.errors import AgentError as AgentError
     from agentflow_eval.errors import AgentflowEvalError as AgentflowEvalError
     from agentflow_eval.errors import AgentImportError as AgentImportError
@@ -148,6 +150,7 @@ _MODULES: dict[str, str] = {
     "TrajectoryStep",
     "engine.checks": "CheckContext",
     "engine.fixtures": "FixtureContext",
+    "engine.hooks": "EvalHooks RunEvent",
     "errors": "AgentError AgentImportError AgentflowEvalError JudgeError LoadError LoadWarning MissingExtraError "
     "MissingFileError ReportError TargetError UsageError",
     "evaluator": "AgentEvaluator EvaluationRunner",

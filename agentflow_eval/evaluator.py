@@ -28,6 +28,7 @@ from agentflow_eval.engine import _loop
 from agentflow_eval.engine._contain import contained
 from agentflow_eval.engine._controls import distrusted
 from agentflow_eval.engine.case import Plan, run_case, unrun
+from agentflow_eval.engine.hooks import EvalHooks, run_watched
 from agentflow_eval.engine.journal import Journal
 from agentflow_eval.engine.names import Names, unknown_names
 from agentflow_eval.engine.schedule import Progress, run_cases
@@ -54,6 +55,7 @@ class AgentEvaluator:
         targets: Name -> agent, for cases that name their ``target``; these and the next two add to the config's.
         checks: Name -> function of a `CheckContext`, for cases and turns that name ``checks``.
         fixtures: Name -> function or context manager, for cases that name ``fixtures``.
+        hooks: Functions of yours that are told how a run goes.
 
     Attributes:
         criteria: The criteria of the config and your own; may be changed before a run.
@@ -78,6 +80,7 @@ class AgentEvaluator:
         targets: Mapping[str, Any] | None = None,
         checks: Mapping[str, Any] | None = None,
         fixtures: Mapping[str, Any] | None = None,
+        hooks: EvalHooks | None = None,
     ) -> None:
         given: object = collector
         if given is not None and not isinstance(given, TrajectoryCollector):
@@ -86,6 +89,9 @@ class AgentEvaluator:
         wrong = [type(criterion).__name__ for criterion in criteria if not isinstance(criterion, BaseCriterion)]
         if wrong:
             raise UsageError(f"criteria takes BaseCriterion objects, got {wrong[0]}; the slots go into config=")
+        watcher: object = hooks
+        if watcher is not None and not isinstance(watcher, EvalHooks):
+            raise UsageError(f"hooks takes an EvalHooks, got {type(watcher).__name__}")
         self.graph = graph
         self.collector = collector
         self.config = config or EvalConfig.default()
@@ -93,6 +99,7 @@ class AgentEvaluator:
         self.judges = _judges(self.config, judge)
         self.criteria: list[BaseCriterion] = [*build(self.config.criteria, self.judges), *self.extra_criteria]
         self.reporters = list(reporters)
+        self.hooks = hooks
         self.report: EvalReport | None = None
         self.reporter_output: ReporterOutput | None = None
         self.stopped = False
@@ -178,7 +185,7 @@ class AgentEvaluator:
         try:
             plan = await self._checked_plan(self._named([case]))
             with contained(asyncio.get_running_loop()):
-                return await run_case(case, plan)
+                return await self._run_one(case, plan)
         finally:
             await self.judges.close()
 
@@ -218,6 +225,9 @@ class AgentEvaluator:
         if self.config.judge_controls and not self.config.mock_mode:
             plan.distrusted = await distrusted(self.criteria, self.config.judge_controls)
         return plan
+
+    def _run_one(self, case: EvalCase, plan: Plan) -> Awaitable[EvalCaseResult]:
+        return run_case(case, plan) if self.hooks is None else run_watched(case, plan, self.hooks)
 
     def _plan(self, named: Mapping[tuple[str, str], Any]) -> Plan:
         events = self.collector.capture_all_events if self.collector else False
@@ -363,7 +373,11 @@ class _Run:
 
             with contained(asyncio.get_running_loop()):
                 await run_cases(
-                    self.eval_set.eval_cases, lambda case: run_case(case, plan), concurrency, self.progress, on_result
+                    self.eval_set.eval_cases,
+                    lambda case: self.evaluator._run_one(case, plan),
+                    concurrency,
+                    self.progress,
+                    on_result,
                 )
 
     def _shown(self, verbose: bool) -> Any:

@@ -123,6 +123,7 @@ def _case(case: EvalCaseResult, shown: Shown) -> dict[str, Any]:
         kind=KIND_WORDS[case.error_kind] if case.error_kind else None,
         attempts=case.attempts - 1,
         retried=case.retried_errors,
+        beside=case.side_errors,
         agent_tokens=_tokens(case.agent_token_usage),
         tokens=_tokens(case.token_usage),
         trials=[_trial(trial, shown) for trial in case.trials],

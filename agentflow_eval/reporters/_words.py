@@ -276,8 +276,13 @@ def summary_line(report: EvalReport) -> str:
     line += f"; {seconds(summary.wall_clock_seconds or summary.total_duration_seconds)}"
     tokens = summary.total_token_usage.total_tokens
     line = f"{line}; {tokens:,} tokens" if tokens else line
-    again = retries(report.results)
-    return f"{line}; {again}" if again else line
+    return "; ".join(part for part in (line, retries(report.results), beside(report.results)) if part)
+
+
+def beside(cases: Sequence[EvalCaseResult]) -> str:
+    """``1 problem beside the verdicts (hook: ...)``; empty when there was none."""
+    errors = [error for case in cases for error in case.side_errors]
+    return f"{count(len(errors), 'problem')} beside the verdicts ({one_line(errors[0])})" if errors else ""
 
 
 def retries(cases: Sequence[EvalCaseResult]) -> str:

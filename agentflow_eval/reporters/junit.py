@@ -233,6 +233,8 @@ class _Suite:
         yield from map(criterion_line, run.criterion_results)
         for error in run.retried_errors:
             yield f"an earlier attempt broke: {one_line(error, _LONGEST_MESSAGE)}"
+        for error in run.side_errors:
+            yield f"beside the verdict: {one_line(error, _LONGEST_MESSAGE)}"
         if run.stdout and run.outcome in (Outcome.FAILED, Outcome.ERROR):
             yield f"\nprinted by the agent:\n{_shortened(clean_output(run.stdout), _LONGEST_BODY)}"
 

@@ -344,6 +344,7 @@
         ["Agent tokens", evidence.tokens && !same(evidence.tokens, evidence.agent_tokens) && tokens(evidence.agent_tokens)],
       ]) || null,
       section("Earlier attempts", (evidence.retried || []).map((line) => text("pre", "", line))),
+      section("Beside the verdict", (evidence.beside || []).map((line) => text("pre", "", line))),
       section("Criteria", criteria.map(scoreRow)),
       section("Runs", trials(evidence.trials || [])),
       turns.map((turn, index) => el("section", "", turnBlock(turn, index, turns.length))),
