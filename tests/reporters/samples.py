@@ -284,6 +284,7 @@ def broken_agents() -> list[EvalCaseResult]:
         timed_out=True,
         attempts=2,
         retried_errors=["ConnectionResetError: peer closed the connection"],
+        side_errors=["hook: on_run_event raised ValueError: no such tool"],
     )
     return [*same, late]
 

@@ -128,6 +128,7 @@ def test_summary_line() -> None:
     """The line before the verdict has all counts, the time and the tokens."""
     line = "26 cases: 6 passed, 14 failed, 5 errors, 1 skipped; 48.2 s; 1,558 tokens"
     line += "; 2 retries (TimeoutError: connect timed out)"
+    line += "; 1 problem beside the verdicts (hook: on_run_event raised ValueError: no such tool)"
     assert line == shown(sample_report()).splitlines()[-2]
 
 

@@ -388,6 +388,7 @@ def test_what_broke_is_told(open_report: Opener) -> None:
     slow = opened(page, "flight_search")
     expect(slow.locator(".reasons")).to_contain_text("The agent did not finish in time")
     expect(slow).to_contain_text("ConnectionResetError: peer closed the connection")
+    expect(slow).to_contain_text("Beside the verdicthook: on_run_event raised ValueError: no such tool")
     expect(slow.locator(".turn").nth(1)).to_contain_text("not run")
 
 

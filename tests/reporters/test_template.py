@@ -42,6 +42,7 @@ def test_context(tmp_path: Path) -> None:
     )
     line = "15 cases: 6 passed, 3 failed, 5 errors, 1 skipped; 48.2 s; 1,558 tokens"
     line += "; 2 retries (TimeoutError: connect timed out)"
+    line += "; 1 problem beside the verdicts (hook: on_run_event raised ValueError: no such tool)"
     assert f"travel 15 15 8 6 FAILED 3|{line}" == rendered(tmp_path, template)
 
 
