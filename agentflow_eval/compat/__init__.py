@@ -1,0 +1,1 @@
+"""Names and call shapes of other frameworks over this engine: change the import, keep the suite."""
