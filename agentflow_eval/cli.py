@@ -589,7 +589,9 @@ def schema(kind: str | None, output_dir: str | None) -> int:
 def _schema_text(model: Any) -> str:
     import json
 
-    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+    mode: Any = "serialization" if model.__name__ == "EvalReport" else "validation"
+    schema = model.model_json_schema(mode=mode)  # a report is described as it is written
+    described = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
     return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
 
 

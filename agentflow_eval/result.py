@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 
 from agentflow_eval._files import model_text, read_model, write_text
 from agentflow_eval.dataset import ToolCall, TrajectoryStep
@@ -437,7 +437,6 @@ class EvalCaseResult(_Record):
     outcome: Outcome = Outcome.ERROR
     error_kind: ErrorKind | None = None
     error_traceback: str | None = Field(None, description="The last frames, when the agent or a criterion raised.")
-    timed_out: bool = False
     skip_reason: str | None = None
     tags: list[str] = []
     stdout: str = Field("", description="What the agent printed.")
@@ -451,10 +450,21 @@ class EvalCaseResult(_Record):
     @model_validator(mode="wrap")
     @classmethod
     def _consistent(cls, value: Any, handler: Any) -> Self:
+        said = value.get("timed_out") if isinstance(value, dict) else None
+        if said is not None:
+            value = {name: given for name, given in value.items() if name != "timed_out"}
         result: Self = handler(_outcome_of_old(value))
         if result.passed != (result.outcome is Outcome.PASSED):
             raise ValueError(f"passed is {result.passed} and outcome is {result.outcome}")
+        if said is not None and said != result.timed_out:
+            raise ValueError(f"timed_out is {said} and error_kind is {result.error_kind}")
         return result
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def timed_out(self) -> bool:
+        """Whether the agent took longer than allowed."""
+        return self.error_kind is ErrorKind.TIMEOUT
 
     def get_criterion_result(self, name: str) -> CriterionResult | None:
         """The result of the criterion with this reported name, or None."""

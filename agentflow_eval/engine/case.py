@@ -78,7 +78,6 @@ class Break:
     kind: ErrorKind
     message: str
     traceback: str | None = None
-    timed_out: bool = False
 
 
 @dataclass(slots=True)
@@ -295,7 +294,7 @@ def _timeout(
         parts.append(f"while it was stopped it raised {exception_text(raised[-1])}")
     message = printable("; ".join(parts))
     collector.end_turn(message)
-    return Break(ErrorKind.TIMEOUT, message, short_traceback(raised[-1]) if raised else None, timed_out=True)
+    return Break(ErrorKind.TIMEOUT, message, short_traceback(raised[-1]) if raised else None)
 
 
 def _add_expectations(execution: ExecutionResult, case: EvalCase) -> None:
@@ -441,7 +440,6 @@ def _result(
         outcome=outcome,
         error_kind=kind,
         error_traceback=broke.traceback if broke else None,
-        timed_out=broke.timed_out if broke else False,
         skip_reason=None,
         tags=case.tags,
         stdout=printable(stdout),

@@ -281,7 +281,6 @@ def broken_agents() -> list[EvalCaseResult]:
         name="Flight search",
         error="turn 1: no answer after 30 s",
         error_kind=ErrorKind.TIMEOUT,
-        timed_out=True,
         attempts=2,
         retried_errors=["ConnectionResetError: peer closed the connection"],
         side_errors=["hook: on_run_event raised ValueError: no such tool"],

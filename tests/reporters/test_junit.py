@@ -90,7 +90,7 @@ def test_any_text(value: str, duration: float, profile: Profile) -> None:
     criterion = CriterionResult.broken("c", 0.5, "x").model_copy(
         update={"criterion": value, "details": {"reason": value, "judge_model": value}, "error": value}
     )
-    more = {"error": value, "error_traceback": value, "stdout": value, "eval_id": value}
+    more: dict[str, object] = {"error": value, "error_traceback": value, "stdout": value, "eval_id": value}
     more |= {"retried_errors": [value], "side_errors": [value]}
     only = turn(0, "q", "a", expected_response="b").model_copy(update={"user_input": value, "agent_response": value})
     base = result(outcome=Outcome.ERROR, turns=[only], criteria=[criterion])
