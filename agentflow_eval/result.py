@@ -31,9 +31,12 @@ def maker(cls: type[Record]) -> Callable[..., Record]:
     is_model = hasattr(cls, "model_fields")
     names: list[str] = list(getattr(cls, "__dataclass_fields__", ()) or getattr(cls, "model_fields", ()))
     # Attributes are set one by one, not through __dict__: a dict that nobody asked for is 64 bytes in each record.
-    own = {"__pydantic_fields_set__": "all_fields", "__pydantic_extra__": "None", "__pydantic_private__": "None"}
-    values = {name: name for name in names} | (own if is_model else {})
-    lines = [f"    put(self, {name!r}, {value})" for name, value in values.items()]
+    if is_model:
+        own = {"__pydantic_fields_set__": "all_fields", "__pydantic_extra__": "None", "__pydantic_private__": "None"}
+        values = {name: name for name in names} | own
+        lines = [f"    put(self, {name!r}, {value})" for name, value in values.items()]
+    else:
+        lines = [f"    self.{name} = {name}" for name in names]
     source = "\n".join([f"def make(*, {', '.join(names)}):", "    self = new(cls)", *lines, "    return self"])
     namespace: dict[str, Any] = {
         "cls": cls,
