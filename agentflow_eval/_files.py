@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
+import jiter
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticSerializationError
@@ -82,13 +83,10 @@ def read_model(path: Path | str, cls: type[Model], what: str) -> Model:
         raise LoadError(name, [Problem("", f"the {what} file is empty; it must hold one JSON object")])
     with _gc_paused():
         try:
-            model = cls.model_validate_json(raw)
-        except ValidationError as exc:
-            return _reread(raw, name, cls, exc, what)
-        duplicates = _duplicate_keys(raw)
-    if duplicates:
-        raise LoadError(name, duplicates)
-    return model
+            value = jiter.from_json(raw, catch_duplicate_keys=True)
+        except ValueError:
+            return _read_carefully(raw, name, cls, what)
+        return _validated(value, name, cls)
 
 
 def read_text(path: Path | str, what: str) -> str:
@@ -139,18 +137,20 @@ def _read_bytes(path: Path | str, name: str, what: str) -> bytes:
     return raw
 
 
-def _reread(raw: bytes, name: str, cls: type[Model], exc: ValidationError, what: str) -> Model:
-    """The slow, careful way: either every problem of the file, or a model whose text needed mending."""
-    if exc.errors(include_input=False, include_url=False)[0]["type"] != "json_invalid":
-        raise LoadError(name, [*_duplicate_keys(raw), *explain(exc, cls)]) from exc
+def _read_carefully(raw: bytes, name: str, cls: type[Model], what: str) -> Model:
+    """The slow way: either every problem of the file, or a model whose text needed mending."""
     value = _parse(raw, name, what)
-    duplicates = _duplicate_keys(raw)
+    return _validated(_mended(value), name, cls, _duplicate_keys(raw))
+
+
+def _validated(value: Any, name: str, cls: type[Model], duplicates: Sequence[Problem] = ()) -> Model:
+    problems = list(duplicates)
     try:
-        model = cls.model_validate(_mended(value))
-    except ValidationError as second:
-        raise LoadError(name, [*duplicates, *explain(second, cls)]) from second
-    if duplicates:
-        raise LoadError(name, duplicates)
+        model = cls.model_validate(value)
+    except ValidationError as exc:
+        raise LoadError(name, [*problems, *explain(exc, cls)]) from exc
+    if problems:
+        raise LoadError(name, problems)
     return model
 
 
@@ -214,21 +214,6 @@ class _Repeated(dict[str, Any]):
 
 
 def _duplicate_keys(raw: bytes) -> list[Problem]:
-    found = False
-
-    def notice(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal found
-        if len(pairs) != len(dict(pairs)):
-            found = True
-
-    try:
-        json.loads(raw, object_pairs_hook=notice)
-        return _locate_duplicates(raw) if found else []
-    except (ValueError, RecursionError):
-        return []
-
-
-def _locate_duplicates(raw: bytes) -> list[Problem]:
     def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result = _Repeated(pairs)
         names = [key for key, _ in pairs]
@@ -462,11 +447,13 @@ def _mark_changed(model: BaseModel) -> None:
     """Counts containers that were filled in place, without an assignment, as set."""
     values, given = model.__dict__, model.__pydantic_fields_set__
     containers, with_models = _containers(type(model))
-    for name in containers - given:
-        if values[name]:
+    for name in containers:
+        if values[name] and name not in given:
             given.add(name)
     for name in with_models:
         value = values[name]
+        if value is None:
+            continue
         models = value if type(value) is list else (value,)
         changed = False
         for item in models:
@@ -478,12 +465,12 @@ def _mark_changed(model: BaseModel) -> None:
 
 
 @functools.cache
-def _containers(cls: type[BaseModel]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _containers(cls: type[BaseModel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The fields whose default is an empty container, and those that hold models."""
     defaults = {name: info.get_default(call_default_factory=True) for name, info in cls.model_fields.items()}
-    empty = frozenset(name for name, default in defaults.items() if default in ([], {}))
-    with_models = (name for name in defaults if _model_at(cls, (name,)) or _model_at(cls, (name, 0)))
-    return empty, tuple(with_models)
+    empty = tuple(name for name, default in defaults.items() if default in ([], {}))
+    with_models = tuple(name for name in defaults if _model_at(cls, (name,)) or _model_at(cls, (name, 0)))
+    return empty, with_models
 
 
 def _enum_or_text(value: Any) -> Any:
