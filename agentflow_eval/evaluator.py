@@ -21,7 +21,7 @@ from agentflow_eval._files import digest, safe_name
 from agentflow_eval.adapters import Target, adapt
 from agentflow_eval.adapters._load import import_agent
 from agentflow_eval.collector import TrajectoryCollector
-from agentflow_eval.config import EvalConfig
+from agentflow_eval.config import EvalConfig, JudgedConfig
 from agentflow_eval.criteria import BaseCriterion, build
 from agentflow_eval.dataset import EvalCase, EvalSet
 from agentflow_eval.engine import _loop
@@ -33,7 +33,7 @@ from agentflow_eval.engine.journal import Journal
 from agentflow_eval.engine.names import Names, unknown_names
 from agentflow_eval.engine.schedule import Progress, run_cases
 from agentflow_eval.errors import LoadError, Problem, ReportError, UsageError
-from agentflow_eval.judge import Judge, JudgeCache, Judges, as_judge
+from agentflow_eval.judge import Judge, JudgeCache, Judges, as_judge, check_prompt
 from agentflow_eval.result import ErrorKind, EvalCaseResult, EvalReport, Outcome
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class AgentEvaluator:
             places = ((problem.place.partition(".")[2], problem.message) for problem in problems)
             raise UsageError("\n".join(f"{case.eval_id}: {place}: {message}" for place, message in places))
         try:
-            plan = await self._checked_plan(self._named([case]))
+            plan = await self._checked_plan(self._named([case]), [case])
             with contained(asyncio.get_running_loop()):
                 return await self._run_one(case, plan)
         finally:
@@ -193,7 +193,8 @@ class AgentEvaluator:
         """Imports the targets, checks and fixtures that a set names, as `evaluate` does before anything runs.
 
         Raises:
-            LoadError: The set, which came from the file ``source``, cannot be run: nobody defines what it names.
+            LoadError: The set, which came from the file ``source``, cannot be run: nobody defines what it names. Or a
+                prompt of the user's is missing or broken.
             UsageError: The same, of a set without a file.
             AgentImportError: What it names cannot be imported; the message lists all of it.
         """
@@ -202,7 +203,16 @@ class AgentEvaluator:
             raise LoadError(source, problems)
         if problems:
             raise UsageError("\n".join(f"{problem.place}: {problem.message}" for problem in problems))
+        self._check_prompts(eval_set.eval_cases)
         return self._named(eval_set.eval_cases)
+
+    def _check_prompts(self, cases: Sequence[EvalCase]) -> None:
+        """Raises `LoadError` when a prompt of the user's, which the config, a case or a turn names, is broken."""
+        own = [c for case in cases for c in (case.criteria, *(turn.criteria for turn in case.conversation)) if c]
+        judged = ((s, c) for criteria in (self.config.criteria, *own) for s, c in criteria.enabled().items())
+        named = {(s, c.prompt) for s, c in judged if isinstance(c, JudgedConfig) and c.prompt is not None}
+        for slot, path in sorted(named):
+            check_prompt(slot, path)
 
     def _unknown(self, cases: Sequence[EvalCase]) -> list[Problem]:
         """What the cases name and nobody defines."""
@@ -219,11 +229,11 @@ class AgentEvaluator:
         """The targets, checks and fixtures of the cases; none in a mock run, which uses none."""
         return {} if self.config.mock_mode else self.names.load(cases)
 
-    async def _checked_plan(self, named: Mapping[tuple[str, str], Any]) -> Plan:
+    async def _checked_plan(self, named: Mapping[tuple[str, str], Any], cases: Sequence[EvalCase]) -> Plan:
         """The plan, after the judges have answered the config's controls."""
         plan = self._plan(named)
         if self.config.judge_controls and not self.config.mock_mode:
-            plan.distrusted = await distrusted(self.criteria, self.config.judge_controls)
+            plan.distrusted = await distrusted(self.criteria, cases, self.config, self.judges)
         return plan
 
     def _run_one(self, case: EvalCase, plan: Plan) -> Awaitable[EvalCaseResult]:
@@ -298,7 +308,7 @@ class AgentEvaluator:
 def _judges(config: EvalConfig, judge: Judge | Callable[[Any], Awaitable[Any]] | None) -> Judges:
     settings = config.judge
     if judge is None and settings.function is not None:
-        judge = import_agent(settings.function)
+        judge = import_agent(settings.function, f"judge.function {settings.function!r}")
     given = None if judge is None else as_judge(judge)
 
     def resolve(model: str) -> Judge:
@@ -311,6 +321,7 @@ def _judges(config: EvalConfig, judge: Judge | Callable[[Any], Awaitable[Any]] |
     path = config.judge_cache
     return Judges(
         resolve,
+        name=None if judge is None else _name_of(judge),
         max_concurrency=settings.max_concurrency,
         timeout=settings.timeout,
         open_cache=None if path is None else lambda: JudgeCache(path),
@@ -319,11 +330,15 @@ def _judges(config: EvalConfig, judge: Judge | Callable[[Any], Awaitable[Any]] |
             "temperature": settings.temperature,
             "max_tokens": settings.max_tokens,
             "base_url": settings.base_url,
-            "judge": None if judge is None else getattr(judge, "__qualname__", type(judge).__qualname__),
+            "judge": None if judge is None else _name_of(judge),
         },
         prices={model: (price.input, price.output) for model, price in settings.prices.items()},
         include_io=config.include_judge_io,
     )
+
+
+def _name_of(judge: Any) -> str:
+    return str(getattr(judge, "__qualname__", type(judge).__qualname__))
 
 
 def _refuse_running_loop() -> None:
@@ -360,7 +375,7 @@ class _Run:
 
     async def cases(self, concurrency: int, verbose: bool) -> None:
         """Runs the cases and notes each result on disk when reports are wanted there."""
-        plan = await self.evaluator._checked_plan(self.named)
+        plan = await self.evaluator._checked_plan(self.named, self.eval_set.eval_cases)
         self.journal = self._journal()
 
         with self._shown(verbose) as shown:

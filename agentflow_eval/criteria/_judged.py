@@ -51,6 +51,12 @@ class JudgedCriterion(BaseCriterion):
         self.name = REPORTED_NAMES[self.slot]
         self.judges = judges
 
+    @property
+    def judge_name(self) -> str:
+        """Who judges: the function or object that was given as the judge, else the model of the config."""
+        given = None if self.judges is None else self.judges.name
+        return self.config.judge_model if given is None else given
+
     @abstractmethod
     def asks(self, view: View) -> Sequence[tuple[str, float, dict[str, Any]]]:
         """What the judge is asked: (id, weight, values for the prompt), one for each question.
@@ -86,7 +92,7 @@ class JudgedCriterion(BaseCriterion):
         result = over_turns(self.name, self.config.threshold, rows)
         for row, part in zip(result.details["turns"], results, strict=True):
             row.update({key: value for key, value in part.details.items() if key not in ("reason", "error_kind")})
-        result.details["judge_model"] = self.config.judge_model
+        result.details |= self._judge()
         return result
 
     async def _evaluate(self, view: View) -> CriterionResult:
@@ -97,8 +103,7 @@ class JudgedCriterion(BaseCriterion):
         except NothingToJudgeError as nothing:
             return CriterionResult.skipped(self.name, threshold, str(nothing))
         except NoResponseError as silence:
-            details = {"judge_model": self.config.judge_model}
-            return CriterionResult.failed(self.name, 0.0, threshold, details, str(silence))
+            return CriterionResult.failed(self.name, 0.0, threshold, self._judge(), str(silence))
         if self.judges is None:
             return self._broken(f"{self.slot} asks the judge model {self.config.judge_model!r}, and no judge was given")
         try:
@@ -149,10 +154,15 @@ class JudgedCriterion(BaseCriterion):
             self.name, min(score, 1.0), threshold, details, reason, _tokens(spent), self._cost(spent)
         )
 
+    def _judge(self) -> dict[str, Any]:
+        """The model that the config names, and the judge that was given to ask instead, if one was."""
+        given = None if self.judges is None else self.judges.name
+        return {"judge_model": self.config.judge_model} | ({} if given is None else {"judge": given})
+
     def _details(self, spent: Sequence[Sample]) -> dict[str, Any]:
         verdicts = [sample.verdict for sample in spent if sample.verdict is not None]
         details: dict[str, Any] = {
-            "judge_model": self.config.judge_model,
+            **self._judge(),
             "samples": len(spent),
             "valid_samples": len(verdicts),
             "individual_scores": [verdict.score for verdict in verdicts],
@@ -172,8 +182,7 @@ class JudgedCriterion(BaseCriterion):
         return details
 
     def _broken(self, message: str, spent: Sequence[Sample] = ()) -> CriterionResult:
-        details = {**(self._details(spent) if spent else {}), "error_kind": ErrorKind.JUDGE.value}
-        details.setdefault("judge_model", self.config.judge_model)
+        details = {**(self._details(spent) if spent else self._judge()), "error_kind": ErrorKind.JUDGE.value}
         return CriterionResult.broken(
             self.name, self.config.threshold, message, details, _tokens(spent), self._cost(spent)
         )

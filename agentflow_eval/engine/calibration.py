@@ -70,7 +70,7 @@ class Calibration(BaseModel):
 
     Attributes:
         criterion: Its reported name.
-        judge_model: The model that judged.
+        judge_model: The model or the function that judged.
         threshold: What counts as the judge's yes.
         judged: Examples that got a verdict.
         unjudged: Examples without one, each with the reason.
@@ -117,7 +117,7 @@ async def _one(criterion: JudgedCriterion, examples: Sequence[LabelledExample]) 
     same = sum(a == b for a, b in zip(good, passed, strict=True))
     return Calibration(
         criterion=criterion.name,
-        judge_model=criterion.config.judge_model,
+        judge_model=criterion.judge_name,
         threshold=criterion.config.threshold,
         judged=len(pairs),
         unjudged=unjudged,

@@ -17,6 +17,7 @@ from agentflow_eval.criteria import BaseCriterion, for_case
 from agentflow_eval.criteria._judged import JudgedCriterion
 from agentflow_eval.dataset import EvalCase, Invocation
 from agentflow_eval.engine._bounded import Ended, bounded
+from agentflow_eval.engine._controls import why_distrusted
 from agentflow_eval.engine._mock import replay
 from agentflow_eval.engine._strangers import being_cancelled, short_traceback, sound
 from agentflow_eval.engine._trials import combined
@@ -57,7 +58,7 @@ class Plan:
         extra_criteria: The evaluator's own, which a case cannot override.
         judges: The models that criteria ask.
         new_collector: Makes the collector of an attempt.
-        distrusted: Reported names of criteria whose judge got a control wrong, each with what it got wrong.
+        distrusted: The judged criteria that got a control wrong, as `distrusted` gives them.
         named: Kind and name -> target, check or fixture, of all that the cases name.
     """
 
@@ -319,18 +320,19 @@ async def _judge_all(
     if not any(criterion.waits for criterion in criteria):
         return [_judge_now(criterion, execution, case) for criterion in criteria]
     limit = plan.config.criterion_timeout
+    refused = {index: why for index, c in enumerate(criteria) if (why := why_distrusted(c, case, plan.distrusted))}
     waiting = {
         index: _judge(criterion, execution, case)
         if isinstance(criterion, JudgedCriterion)
         else _judge_within(limit, criterion, execution, case)
         for index, criterion in enumerate(criteria)
-        if criterion.waits and criterion.name not in plan.distrusted
+        if criterion.waits and index not in refused
     }
     waited = dict(zip(waiting, await asyncio.gather(*waiting.values()), strict=True)) if waiting else {}
     return [
         _judge_now(criterion, execution, case)
         if not criterion.waits
-        else waited.get(index) or _distrusted(criterion, plan)
+        else waited.get(index) or _distrusted(criterion, refused[index])
         for index, criterion in enumerate(criteria)
     ]
 
@@ -346,9 +348,9 @@ async def _checked_by_functions(
     return await run_checks(context, functions, plan.config.criterion_timeout, collector)
 
 
-def _distrusted(criterion: BaseCriterion, plan: Plan) -> CriterionResult:
+def _distrusted(criterion: BaseCriterion, why: str) -> CriterionResult:
     details = {"error_kind": ErrorKind.JUDGE.value}
-    return CriterionResult.broken(criterion.name, _threshold(criterion), plan.distrusted[criterion.name], details)
+    return CriterionResult.broken(criterion.name, _threshold(criterion), why, details)
 
 
 def _judge_now(criterion: BaseCriterion, execution: ExecutionResult, case: EvalCase) -> CriterionResult:

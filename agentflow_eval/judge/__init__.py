@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentflow_eval.judge._loose import UnusableReplyError
-from agentflow_eval.judge._prompts import Prompt, render
+from agentflow_eval.judge._prompts import Prompt, check_prompt, render
 from agentflow_eval.judge._reading import Scale, Verdict, read_object, read_verdict
 from agentflow_eval.judge.cache import JudgeCache
 from agentflow_eval.judge.client import (
@@ -42,6 +42,7 @@ __all__ = [
     "UnusableReplyError",
     "Verdict",
     "as_judge",
+    "check_prompt",
     "no_judge",
     "read_object",
     "read_verdict",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import traceback
 from collections.abc import Mapping
@@ -86,6 +87,33 @@ def render(template: str, values: Mapping[str, Any], schema: dict[str, Any], pat
         system, user = "You are a careful and impartial judge.", sent
     messages = ({"role": "system", "content": system.strip()}, {"role": "user", "content": user.strip()})
     return Prompt(messages, sent.replace(token, _CANONICAL), schema)
+
+
+def check_prompt(template: str, path: str) -> None:
+    """Raises `LoadError` when the user's template cannot be rendered in place of the built-in one, whatever is judged.
+
+    It must be there, be valid Jinja2, and use no other variables than the built-in one, ``question`` and ``answer``.
+    """
+    from jinja2 import Environment, meta
+
+    source = read_text(path, "prompt")
+    _users(path, source)
+    parse = Environment(autoescape=True).parse
+    built_in = [parse((_FOLDER / name).read_text(encoding="utf-8")) for name in (f"{template}.j2", "_parts.j2")]
+    known = {"question", "answer"}.union(*map(meta.find_undeclared_variables, built_in)) - {"token"}
+    problems = [
+        Problem("", f"line {_line_with(name, source)}: there is no {name!r} ({', '.join(sorted(known))})")
+        for name in sorted(meta.find_undeclared_variables(parse(source)) - known - {"token"})
+    ]
+    if problems:
+        raise LoadError(path, problems)
+
+
+def _line_with(name: str, source: str) -> int:
+    """The first line whose code uses a variable."""
+    uses = re.compile(rf"{{[{{%][^}}]*\b{re.escape(name)}\b")
+    found = uses.search(source)
+    return 1 if found is None else source.count("\n", 0, found.end()) + 1
 
 
 def _as_json(example: Mapping[str, Any]) -> str:

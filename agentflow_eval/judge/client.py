@@ -238,11 +238,11 @@ class NotEnoughVerdictsError(JudgeError):
         samples: All of them.
     """
 
-    def __init__(self, samples: Sequence[Sample], model: str) -> None:
+    def __init__(self, samples: Sequence[Sample], judge: str) -> None:
         self.samples = list(samples)
         valid = sum(sample.verdict is not None for sample in samples)
         reasons = "; ".join(dict.fromkeys(sample.error for sample in samples if sample.error))
-        super().__init__(f"judge {model!r}: {valid} of {len(samples)} samples gave a usable verdict: {reasons}")
+        super().__init__(f"judge {judge!r}: {valid} of {len(samples)} samples gave a usable verdict: {reasons}")
 
 
 @dataclass(slots=True)
@@ -269,6 +269,7 @@ class Judges:
 
     Args:
         resolve: Model name -> judge; called once for each model.
+        name: Who judges whatever model is named; None when the model does.
         max_concurrency: Calls under way at once.
         timeout: Seconds for one call, the provider's own retries included.
         open_cache: Opens the verdicts of earlier runs, when first needed.
@@ -282,6 +283,7 @@ class Judges:
         self,
         resolve: Callable[[str], Judge],
         *,
+        name: str | None = None,
         max_concurrency: int = 8,
         timeout: float = 60.0,
         open_cache: Callable[[], JudgeCache] | None = None,
@@ -291,6 +293,7 @@ class Judges:
         include_io: bool = False,
     ) -> None:
         self._resolve = resolve
+        self.name = name
         self._made: dict[str, Judge] = {}
         self._max_concurrency = max_concurrency
         self._limit: asyncio.Semaphore | None = None
@@ -319,7 +322,7 @@ class Judges:
             )
         valid = [sample.verdict for sample in samples if sample.verdict is not None]
         if 2 * len(valid) <= len(samples):
-            raise NotEnoughVerdictsError(samples, question.model)
+            raise NotEnoughVerdictsError(samples, self.name or question.model)
         names = question.names or ("score",)
         scores = {name: _aggregated([verdict.scores[name] for verdict in valid], question) for name in names}
         overall = [verdict.score for verdict in valid]
@@ -422,13 +425,14 @@ class Judges:
         """One reply within the limits.
 
         Raises:
-            JudgeError: Whatever went wrong; the message names the model.
+            JudgeError: Whatever went wrong; the message names the judge.
         """
         limit = self._limit_of_this_loop()
         self._under_way += 1
         try:
             async with limit:
-                return await _reply_within(self._timeout, self._judge(request.model), request)
+                judge = self._judge(request.model)
+                return await _reply_within(self._timeout, judge, request, self.name or request.model)
         finally:
             self._under_way -= 1
 
@@ -496,7 +500,7 @@ def _aggregated(scores: Sequence[float], question: Question) -> float:
     return min(1.0, sum(scores) / len(scores))
 
 
-async def _reply_within(limit: float, judge: Judge, request: JudgeRequest) -> JudgeReply:
+async def _reply_within(limit: float, judge: Judge, request: JudgeRequest, name: str) -> JudgeReply:
     """The reply, or `JudgeError` once ``limit`` seconds are over, even if the judge ignores its cancellation."""
     task = asyncio.get_running_loop().create_task(_outcome(judge, request))
     try:
@@ -509,15 +513,15 @@ async def _reply_within(limit: float, judge: Judge, request: JudgeRequest) -> Ju
         task.cancel()
         await asyncio.wait((task,), timeout=_GRACE_SECONDS)
         left = "" if task.done() else "; it ignored its cancellation and was left to itself"
-        raise NoReplyError(f"judge {request.model!r} timed out after {limit:g} s{left}")
+        raise NoReplyError(f"judge {name!r} timed out after {limit:g} s{left}")
     outcome = task.result()
     if isinstance(outcome, JudgeReply):
         return outcome
     if isinstance(outcome, NoReplyError):
         raise outcome
     if isinstance(outcome, JudgeError):
-        raise NoReplyError(_named(request.model, str(outcome))) from outcome
-    raise NoReplyError(_named(request.model, f"raised {exception_text(outcome)}")) from outcome
+        raise NoReplyError(_named(name, str(outcome))) from outcome
+    raise NoReplyError(_named(name, f"raised {exception_text(outcome)}")) from outcome
 
 
 async def _outcome(judge: Judge, request: JudgeRequest) -> JudgeReply | BaseException:
@@ -536,5 +540,5 @@ async def _outcome(judge: Judge, request: JudgeRequest) -> JudgeReply | BaseExce
         return exc
 
 
-def _named(model: str, problem: str) -> str:
-    return printable(problem if repr(model) in problem else f"judge {model!r}: {problem}")
+def _named(name: str, problem: str) -> str:
+    return printable(problem if repr(name) in problem else f"judge {name!r}: {problem}")

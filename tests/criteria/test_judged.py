@@ -277,8 +277,8 @@ def test_judge_fails(slot: str, fault: Any) -> None:
     for result in report.results:
         criterion = result.criterion_results[0]
         assert (criterion.outcome, criterion.score, criterion.passed) == (Outcome.ERROR, None, False)
-        assert criterion.details["judge_model"] == "gemini-2.5-flash"
-        assert "judge 'gemini-2.5-flash': 0 of 2 samples gave a usable verdict" in str(criterion.error)
+        assert (criterion.details["judge_model"], criterion.details["judge"]) == ("gemini-2.5-flash", "Recorder")
+        assert "judge 'Recorder': 0 of 2 samples gave a usable verdict" in str(criterion.error)
         assert (result.outcome, result.error_kind) == (Outcome.ERROR, ErrorKind.JUDGE)
     assert report.summary.error_cases == 2
 
@@ -388,13 +388,40 @@ def test_instructions_and_prompt(tmp_path: Path) -> None:
     assert judge.prompts == [f"You are a careful and impartial judge.\n\nGrade this: {ANSWER}"]
 
 
-def test_broken_prompt(tmp_path: Path) -> None:
-    """A prompt that is broken is an error with file and line, and nothing is asked."""
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a\n{{ oops", "line 2: "),
+        (
+            "{{ answer }}\n{% if anwser %}{{ rubric }}{% endif %}",
+            "line 2: there is no 'anwser' (answer, example, expected, instructions, question, scale)",
+        ),
+        ("{{ answer }}\n\n{{ answer }} {{ rubric }}", "line 3: there is no 'rubric'"),
+    ],
+)
+@pytest.mark.parametrize("place", ["config", "case", "turn"])
+def test_broken_prompt(text: str, problem: str, place: str, tmp_path: Path) -> None:
+    """A prompt that is broken is one load error with file and line before anything runs, wherever it is named."""
     path = tmp_path / "p.j2"
-    path.write_text("a\n{{ oops")
-    result, judge = judged("llm_judge", FULL, settings={"prompt": str(path)})
-    assert (result.outcome, judge.requests) == (Outcome.ERROR, [])
-    assert f"{path}: line 2: " in str(result.error)
+    path.write_text(text)
+    judge = Recorder(lambda prompt: {"score": 0.9})
+    broken = CriteriaConfig.model_validate({"llm_judge": {"prompt": str(path)}})
+    asked = FULL.model_copy(deep=True)
+    if place == "case":
+        asked.criteria = broken
+    if place == "turn":
+        asked.conversation[0].criteria = broken
+    settings = {"prompt": str(path)} if place == "config" else {}
+    with pytest.raises(LoadError) as raised:
+        run(judge, [asked], config("llm_judge", settings))
+    assert f"{path}: {problem}" in str(raised.value)
+    assert judge.requests == []
+
+
+def test_missing_prompt() -> None:
+    """A prompt that is not there is a load error before anything runs."""
+    with pytest.raises(LoadError, match=r"nowhere\.j2: prompt file not found"):
+        judged("llm_judge", FULL, settings={"prompt": "nowhere.j2"})
 
 
 def test_majority() -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from agentflow_eval import (
     AgentEvaluator,
     CriteriaConfig,
@@ -78,3 +80,41 @@ def test_controls_for_other_criteria_do_not_count() -> None:
     result, judge = run(1.0, elsewhere)
     assert result.outcome is Outcome.PASSED
     assert len(judge.requests) == 1
+
+
+def judged_where(place: str, replies: Any, **settings: Any) -> EvalCaseResult:
+    """A case whose judged criterion stands only in the case, or only in its turn."""
+    own = CriteriaConfig(response_match=CriterionConfig.response_match(num_samples=1, **settings))
+    config = EvalConfig(
+        criteria=CriteriaConfig(exact_match=CriterionConfig.exact_match()),
+        judge_controls=CONTROLS,
+        reporter=ReporterConfig(enabled=False),
+    )
+    case = EvalCase.single_turn("c", "Capital of France?", "Paris")
+    if place == "case":
+        case.criteria = own
+    else:
+        case.conversation[0].criteria = own
+    evaluator = AgentEvaluator(agent, config=config, judge=ScriptedJudge(replies))
+    return asyncio.run(evaluator.evaluate(EvalSet(eval_set_id="s", eval_cases=[case]))).results[0]
+
+
+@pytest.mark.parametrize("place", ["case", "turn"])
+def test_controls_cover_what_only_a_case_or_a_turn_asks(place: str) -> None:
+    """A judge that fails them is believed nowhere; one that passes them is believed there too."""
+    result = judged_where(place, 1.0)
+    assert (result.outcome, result.error_kind) == (Outcome.ERROR, ErrorKind.JUDGE)
+    assert "the judge 'ScriptedJudge' is not to be trusted: judge_controls[1] is a known bad" in str(result.error)
+        result.error
+    )
+    assert judged_where(place, careful).outcome is Outcome.PASSED
+
+
+def test_controls_are_asked_for_each_setting() -> None:
+    """A judge that is believed with the config's threshold may not be with that of a case."""
+
+    def lenient(request: JudgeRequest) -> float:
+        return 0.3 if "\n5\n" in request.prompt else 1.0
+
+    assert judged_where("case", lenient, threshold=0.5).outcome is Outcome.PASSED
+    assert judged_where("case", lenient, threshold=0.2).outcome is Outcome.ERROR
