@@ -22,7 +22,7 @@ from agentflow_eval.criteria._base import (
 from agentflow_eval.criteria.trajectory import call_text
 from agentflow_eval.dataset import EvalCase
 from agentflow_eval.errors import LoadError
-from agentflow_eval.judge import Answer, Question, Sample, render
+from agentflow_eval.judge import Answer, Question, Sample, render, together
 from agentflow_eval.result import NO_TOKENS, TOLERANCE, CriterionResult, ErrorKind, ExecutionResult, TokenUsage
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class JudgedCriterion(BaseCriterion):
         if not by_turn(self.slot, self.config, view):
             return await self._evaluate(view)
         parts = list(turn_parts(self.slot, self.config, self.turns_only, actual, expected))
-        results = [await type(self)(config, self.judges)._evaluate(part) for _, part, config in parts]
+        asked = (type(self)(config, self.judges)._evaluate(part) for _, part, config in parts)
+        results = await together(asked)
         rows = [(number, part) for (number, _, _), part in zip(parts, results, strict=True)]
         result = over_turns(self.name, self.config.threshold, rows)
         for row, part in zip(result.details["turns"], results, strict=True):

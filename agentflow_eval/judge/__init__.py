@@ -21,6 +21,7 @@ from agentflow_eval.judge.client import (
     Sample,
     as_judge,
     no_judge,
+    together,
 )
 
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "read_object",
     "read_verdict",
     "render",
+    "together",
 ]

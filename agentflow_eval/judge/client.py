@@ -7,9 +7,9 @@ import inspect
 import json
 import statistics
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from agentflow_eval._files import printable
 from agentflow_eval.errors import JudgeError, UsageError, exception_text
@@ -20,6 +20,7 @@ from agentflow_eval.judge.cache import JudgeCache
 from agentflow_eval.result import NO_TOKENS, TokenUsage
 
 Aggregate = Literal["mean", "median", "majority"]
+Result = TypeVar("Result")
 
 _GRACE_SECONDS = 1.0
 """How long a cancelled judge may clean up before it is left to itself."""
@@ -330,7 +331,7 @@ class Judges:
 
     async def answers(self, questions: Sequence[Question]) -> list[Answer | NotEnoughVerdictsError]:
         """The answer to each question, all asked at once, or why there is none."""
-        return list(await asyncio.gather(*(self._answer_or_error(question) for question in questions)))
+        return await together(self._answer_or_error(question) for question in questions)
 
     async def _answer_or_error(self, question: Question) -> Answer | NotEnoughVerdictsError:
         try:
@@ -480,6 +481,11 @@ class Judges:
         if price is None:
             return None
         return (tokens.input_tokens * price[0] + tokens.output_tokens * price[1]) / 1_000_000
+
+
+async def together(work: Iterable[Awaitable[Result]]) -> list[Result]:
+    """What each gives, in order; all wait at the same time, within the judges' own limit."""
+    return list(await asyncio.gather(*work))
 
 
 def no_judge(model: str) -> Judge:

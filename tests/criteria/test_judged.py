@@ -526,8 +526,23 @@ def test_turn_by_turn() -> None:
     """A turn's own settings are its own; what each turn's judge said and took is kept."""
     own = {**turn("Hello?", "Hi."), "criteria": {"llm_judge": {"threshold": 0.2, "num_samples": 2}}}
     result, judge = judged("llm_judge", case(own, turn("Weather?", "Sunny.")), lambda prompt: {"score": 0.5})
-    assert [blocks(prompt)["question"] for prompt in judge.prompts] == [["Hello?"], ["Weather?"]]
+    assert sorted(blocks(prompt)["question"] for prompt in judge.prompts) == [["Hello?"], ["Weather?"]]
     assert (result.outcome, result.token_usage.total_tokens) == (Outcome.FAILED, 330)
     first, second = result.details["turns"]
     assert (first["outcome"], first["samples"], first["individual_scores"]) == ("passed", 2, [0.5, 0.5])
     assert (second["outcome"], second["samples"], result.details["judge_model"]) == ("failed", 1, "gemini-2.5-flash")
+
+
+def test_turns_are_judged_at_the_same_time() -> None:
+    """The judge has all turns before it answers the first; the rows stay in order."""
+    waiting: list[str] = []
+
+    async def judge(prompt: str) -> dict[str, Any]:
+        waiting.append(prompt)
+        while len(waiting) < 2:
+            await asyncio.sleep(0)
+        return {"score": 1.0, "reasoning": ""}
+
+    report = run(judge, [case(*TWO_TURNS)], config("response_match", {"scope": "turn"}))
+    result = report.results[0].criterion_results[0]
+    assert (result.outcome, [row["turn"] for row in result.details["turns"]]) == (Outcome.PASSED, [1, 2])

@@ -105,8 +105,6 @@ def test_controls_cover_what_only_a_case_or_a_turn_asks(place: str) -> None:
     result = judged_where(place, 1.0)
     assert (result.outcome, result.error_kind) == (Outcome.ERROR, ErrorKind.JUDGE)
     assert "the judge 'ScriptedJudge' is not to be trusted: judge_controls[1] is a known bad" in str(result.error)
-        result.error
-    )
     assert judged_where(place, careful).outcome is Outcome.PASSED
 
 
