@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from agentflow_eval.config import ContainsKeywordsConfig as ContainsKeywordsConfig
     from agentflow_eval.config import CriteriaConfig as CriteriaConfig
     from agentflow_eval.config import CriterionConfig as CriterionConfig
+    from agentflow_eval.config import EndpointResponse as EndpointResponse
     from agentflow_eval.config import EvalConfig as EvalConfig
     from agentflow_eval.config import ExactMatchConfig as ExactMatchConfig
     from agentflow_eval.config import FactualAccuracyConfig as FactualAccuracyConfig
     from agentflow_eval.config import HallucinationConfig as HallucinationConfig
+    from agentflow_eval.config import HttpEndpoint as HttpEndpoint
     from agentflow_eval.config import JudgeControl as JudgeControl
     from agentflow_eval.config import JudgeSettings as JudgeSettings
     from agentflow_eval.config import LLMJudgeConfig as LLMJudgeConfig
@@ -128,9 +130,10 @@ _MODULES: dict[str, str] = {
     "builder": "EvalSetBuilder",
     "collector": "ToolRecord TrajectoryCollector",
     "config": "DEFAULT_JUDGE_MODEL AgentOptions BaseCriterionConfig BudgetConfig ContainsKeywordsConfig CriteriaConfig "
-    "CriterionConfig EvalConfig ExactMatchConfig FactualAccuracyConfig HallucinationConfig JudgeControl "
-    "JudgeSettings LLMJudgeConfig MatchType NodeOrderConfig ReporterConfig ResponseMatchConfig RougeMatchConfig Rubric "
-    "RubricBasedConfig SafetyConfig SimulationGoalsConfig ToolNameMatchConfig TrajectoryConfig UserSimulatorConfig",
+    "CriterionConfig EndpointResponse EvalConfig ExactMatchConfig FactualAccuracyConfig HallucinationConfig "
+    "HttpEndpoint JudgeControl JudgeSettings LLMJudgeConfig MatchType NodeOrderConfig ReporterConfig "
+    "ResponseMatchConfig RougeMatchConfig Rubric RubricBasedConfig SafetyConfig SimulationGoalsConfig "
+    "ToolNameMatchConfig TrajectoryConfig UserSimulatorConfig",
     "criteria": "CRITERIA BaseCriterion SyncCriterion",
     "criteria.budget": "BudgetCriterion",
     "criteria.contains_keywords": "ContainsKeywordsCriterion",

@@ -363,10 +363,10 @@ def _evaluator(agent: str | None, config: EvalConfig) -> AgentEvaluator:
     if agent is not None and not agent.strip():
         raise Stop("--agent is empty; give module:attribute, or leave the option out")
     spec = agent or config.agent
-    if spec is None and config.targets:
+    if spec is None and (config.endpoint or config.endpoints or config.targets):
         return AgentEvaluator(config=config)
     if spec is None:
-        raise Stop('no agent: give --agent module:attribute, or "agent" in the config')
+        raise Stop('no agent: give --agent module:attribute, or "agent" or "endpoint" in the config')
     return AgentEvaluator(import_agent(spec), config=config)
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from agentflow_eval._files import model_text, read_model, write_text
@@ -576,6 +578,108 @@ class AgentOptions(BaseModel):
         return self
 
 
+_SECRET_HEADERS = re.compile(r"authorization|cookie|.*(key|token|secret)", re.IGNORECASE)
+ENVIRONMENT_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""How a text names an environment variable: ``${NAME}``."""
+
+
+class EndpointResponse(BaseModel):
+    """Where the reply of an endpoint says what the agent did: JMESPath expressions."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    answer: NonEmptyText = Field(description="The answer of this turn.")
+    tool_calls: NonEmptyText | None = Field(None, description="The list of this turn's tool calls.")
+    tool_name: NonEmptyText = Field("name", description="In a tool call: the tool.")
+    tool_arguments: NonEmptyText = Field("arguments", description="In a tool call: an object, or JSON text of one.")
+    tool_result: NonEmptyText = Field("result", description="In a tool call: what it returned.")
+    tool_error: NonEmptyText = Field("error", description="In a tool call: why it failed.")
+    tool_id: NonEmptyText = Field("id", description="In a tool call: its id.")
+    nodes: NonEmptyText | None = Field(None, description="The list of names of the nodes that this turn visited.")
+    input_tokens: NonEmptyText | None = Field(None, description="Tokens that the agent's models read.")
+    output_tokens: NonEmptyText | None = Field(None, description="Tokens that the agent's models wrote.")
+    error: NonEmptyText | None = Field(None, description="Why the agent failed; null, false or empty when it did not.")
+    conversation: NonEmptyText | None = Field(
+        None, description="The endpoint's own id of the conversation, for {{ conversation }} in the next request."
+    )
+
+    @field_validator("*")
+    @classmethod
+    def _is_jmespath(cls, value: str | None) -> str | None:
+        if value is None or importlib.util.find_spec("jmespath") is None:  # driving the endpoint will ask for it
+            return value
+        import jmespath
+
+        try:
+            jmespath.compile(value)
+        except jmespath.exceptions.JMESPathError as exc:
+            message = f"not a JMESPath expression: {str(exc).splitlines()[0]}"
+            raise PydanticCustomError("says_it_all", "{message}", {"message": message}) from exc
+        return value
+
+
+class HttpEndpoint(BaseModel):
+    """An agent behind HTTP: an OpenAI-compatible chat endpoint, or any that takes and gives JSON.
+
+    Secrets stand in environment variables: ``api_key_env`` names one, and headers may say ``${NAME}``.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: NonEmptyText = Field(description="Address; of an OpenAI-compatible API without /chat/completions.")
+    protocol: Literal["openai", "json"] = Field("openai", description="Chat completions, or request and response.")
+    api_key_env: NonEmptyText | None = Field(
+        None, description="Environment variable that holds the key; sent as Authorization: Bearer."
+    )
+    headers: dict[NonEmptyText, str] = Field(
+        {}, description="Sent with every call; ${NAME} is an environment variable."
+    )
+    timeout: Seconds = Field(60.0, description="Seconds one call may take.")
+    model: NonEmptyText | None = Field(None, description="openai: the model's name.")
+    system_prompt: NonEmptyText | None = Field(None, description="openai: the first message of every call.")
+    parameters: dict[str, Any] = Field({}, description="openai: further fields of the call, such as temperature.")
+    method: Literal["POST", "PUT", "PATCH"] = Field("POST", description="json: how the request is sent.")
+    request: dict[str, Any] | None = Field(
+        None,
+        description="json: the body. Texts in it are Jinja2 templates over text, messages, session_id, user_id, "
+        "app_name, state, turn (from 1) and conversation; one that is a single {{ ... }} becomes the value itself.",
+    )
+    response: EndpointResponse | None = Field(None, description="json: where the reply says what the agent did.")
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            message = f"must be an address such as https://agents.example.com/chat, got {value!r}"
+            raise PydanticCustomError("says_it_all", "{message}", {"message": message})
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _no_secrets(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if _SECRET_HEADERS.fullmatch(name) and not ENVIRONMENT_VARIABLE.search(text):
+                message = f"{name} looks like a secret: put it into an environment variable and write ${{ITS_NAME}}"
+                raise PydanticCustomError("says_it_all", "{message}", {"message": message, "inner": f".{name}"})
+        return value
+
+    @model_validator(mode="after")
+    def _fits_the_protocol(self) -> Self:
+        needed: tuple[str, ...] = ("model",)
+        foreign: tuple[str, ...] = ("method", "request", "response")
+        if self.protocol == "json":
+            needed, foreign = ("request", "response"), ("model", "system_prompt", "parameters")
+        missing = [name for name in needed if getattr(self, name) is None]
+        useless = [name for name in foreign if name in self.model_fields_set]
+        if missing:
+            raise ValueError(f'protocol "{self.protocol}" needs {" and ".join(missing)}')
+        if useless:
+            other = "json" if self.protocol == "openai" else "openai"
+            raise ValueError(f'{", ".join(useless)} belongs to protocol "{other}", and protocol is "{self.protocol}"')
+        return self
+
+
 class EvalConfig(BaseModel):
     """The criteria of a run and how the run goes."""
 
@@ -589,10 +693,14 @@ class EvalConfig(BaseModel):
 
     schema_: str | None = Field(None, alias="$schema", description="The JSON Schema of this file, for editors.")
     agent: NonEmptyText | None = Field(None, description="The agent as module:attribute, for the command line.")
+    endpoint: HttpEndpoint | None = Field(None, description="The agent behind HTTP, instead of agent.")
     agent_options: AgentOptions | None = Field(None, description="For graphs that are not message-shaped.")
     criteria: CriteriaConfig = Field(default_factory=CriteriaConfig, description="Which criteria run.")
     targets: dict[NonEmptyText, Spec] = Field(
         {}, description="Name -> module:attribute of an agent that cases can name as their target."
+    )
+    endpoints: dict[NonEmptyText, HttpEndpoint] = Field(
+        {}, description="Name -> agent behind HTTP that cases can name as their target, beside targets."
     )
     checks: dict[NonEmptyText, Spec] = Field(
         {}, description="Name -> module:attribute of a function that cases and turns can name among their checks."
@@ -634,6 +742,15 @@ class EvalConfig(BaseModel):
     def _replay_has_a_cache(self) -> Self:
         if self.replay_only and self.judge_cache is None:
             raise ValueError("replay_only needs judge_cache, the file to take the verdicts from")
+        return self
+
+    @model_validator(mode="after")
+    def _one_agent(self) -> Self:
+        if self.endpoint is not None and (self.agent is not None or self.agent_options is not None):
+            raise ValueError("give endpoint (an agent behind HTTP), or agent with its agent_options, not both")
+        twice = sorted(self.targets.keys() & self.endpoints.keys())
+        if twice:
+            raise ValueError(f"{twice[0]!r} is the name of a target and of an endpoint; names are unique")
         return self
 
     @classmethod

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agentflow_eval._files import digest, safe_name
-from agentflow_eval.adapters import Target, adapt
+from agentflow_eval.adapters import Target, adapt, release_connections
 from agentflow_eval.adapters._load import import_agent
 from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.config import EvalConfig, JudgedConfig
@@ -46,7 +46,8 @@ class AgentEvaluator:
     """Runs an agent through eval sets and scores what it did.
 
     Args:
-        graph: The agent: anything that `adapt` accepts. May be left out in a mock run.
+        graph: The agent: anything that `adapt` accepts. May be left out in a mock run, and when the config has an
+            ``endpoint``.
         collector: The collector that a graph was compiled with, for runtimes that need one.
         config: The criteria and settings; None is `EvalConfig.default`.
         judge: The model that judges, or an async function of the prompt; None takes the models that the config names.
@@ -111,6 +112,7 @@ class AgentEvaluator:
     def _adapted(self, graph: Any) -> Target | None:
         if self.config.mock_mode:
             return None
+        graph = self.config.endpoint if graph is None else graph
         if graph is None:
             if self.names.targets:
                 return None
@@ -165,7 +167,7 @@ class AgentEvaluator:
         try:
             await run.cases(concurrency, verbose or self.config.verbose)
         finally:
-            await self.judges.close()
+            await self._release(named)
             self._progress = None
             self.report = run.report()
             self.reporter_output = run.write(self.report)
@@ -182,12 +184,18 @@ class AgentEvaluator:
         if problems:
             places = ((problem.place.partition(".")[2], problem.message) for problem in problems)
             raise UsageError("\n".join(f"{case.eval_id}: {place}: {message}" for place, message in places))
+        named = self._named([case])
         try:
-            plan = await self._checked_plan(self._named([case]), [case])
+            plan = await self._checked_plan(named, [case])
             with contained(asyncio.get_running_loop()):
                 return await self._run_one(case, plan)
         finally:
-            await self.judges.close()
+            await self._release(named)
+
+    async def _release(self, named: Mapping[tuple[str, str], Any]) -> None:
+        """Closes the connections of judges and agents; what is asked later opens them again."""
+        await self.judges.close()
+        await release_connections([self._target, *named.values()])
 
     def prepare(self, eval_set: EvalSet, *, source: str | None = None) -> dict[tuple[str, str], Any]:
         """Imports the targets, checks and fixtures that a set names, as `evaluate` does before anything runs.

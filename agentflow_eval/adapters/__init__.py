@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from agentflow_eval.adapters._target import Session, Target, Turn
 from agentflow_eval.adapters.function import FunctionTarget
+from agentflow_eval.config import HttpEndpoint
 from agentflow_eval.errors import TargetError
 
-__all__ = ["Session", "Target", "Turn", "adapt"]
+__all__ = ["Session", "Target", "Turn", "adapt", "release_connections"]
 
 _RUNTIMES = ("langgraph", "tenxgraph", "agentflow", "tulip", "agno", "executionkit")
 
@@ -27,7 +28,7 @@ def adapt(
     """The agent as something that can be driven turn by turn.
 
     Takes a compiled LangGraph graph, an agent or a graph of tulip, an agent or a team of agno, a kit of
-    executionkit, an object with ``ainvoke``, a function (sync, async, generator), or a `Target`.
+    executionkit, an `HttpEndpoint`, an object with ``ainvoke``, a function (sync, async, generator), or a `Target`.
 
     Args:
         agent: The agent.
@@ -48,6 +49,10 @@ def adapt(
     }
     if isinstance(agent, type):
         raise TargetError(f"the agent is the class {agent.__name__}; give an instance of it")
+    if isinstance(agent, HttpEndpoint):
+        from agentflow_eval.adapters.http import HttpTarget
+
+        return _without_options(HttpTarget(agent), agent, options)
     if isinstance(agent, Target):
         return _without_options(agent, agent, options)
     origin = _origin(agent)
@@ -75,6 +80,14 @@ def adapt(
         f"cannot drive {_named(agent)}: an agent is a compiled LangGraph graph, an object with `ainvoke`, or a "
         "function such as `async def agent(text): ...`"
     )
+
+
+async def release_connections(targets: Iterable[Any]) -> None:
+    """Closes the connections that targets keep from turn to turn; the next turn opens new ones."""
+    for target in targets:
+        release = getattr(target, "release_connections", None)
+        if release is not None:
+            await release()
 
 
 def _origin(agent: Any) -> str:

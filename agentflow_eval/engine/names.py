@@ -7,9 +7,9 @@ from typing import Any
 
 from agentflow_eval.adapters import adapt
 from agentflow_eval.adapters._load import import_agent, import_object
-from agentflow_eval.config import EvalConfig
+from agentflow_eval.config import EvalConfig, HttpEndpoint
 from agentflow_eval.dataset import EvalCase
-from agentflow_eval.errors import AgentImportError, Problem, TargetError, UsageError, did_you_mean
+from agentflow_eval.errors import AgentImportError, MissingExtraError, Problem, TargetError, UsageError, did_you_mean
 
 _KINDS = ("targets", "checks", "fixtures")
 _NAMES_SHOWN = 20
@@ -29,6 +29,7 @@ class Names:
 
     def __init__(self, config: EvalConfig, **objects: Mapping[str, Any] | None) -> None:
         self._known = {kind: {**getattr(config, kind), **(objects.get(kind) or {})} for kind in _KINDS}
+        self._known["targets"] = {**config.endpoints, **self._known["targets"]}
         self._loaded: dict[tuple[str, str], Any] = {}
         for kind, given in objects.items():
             for name, value in (given or {}).items():
@@ -57,11 +58,11 @@ class Names:
             if (kind, name) in self._loaded:
                 continue
             spec = self._known[kind][name]
-            what = f"{kind}[{name!r}] {spec!r}"
+            what = f"endpoints[{name!r}]" if isinstance(spec, HttpEndpoint) else f"{kind}[{name!r}] {spec!r}"
             try:
-                found = import_agent(spec, what) if kind == "targets" else import_object(spec, what)
+                found = _found(kind, spec, what)
                 self._loaded[kind, name] = self._usable(kind, found, what)
-            except (AgentImportError, TargetError, UsageError) as exc:
+            except (AgentImportError, MissingExtraError, TargetError, UsageError) as exc:
                 problems.append(str(exc))
         if problems:
             raise AgentImportError("\n".join(problems))
@@ -78,6 +79,12 @@ class Names:
             return value
         wanted = "a function of the context" if kind == "checks" else "a function or a context manager"
         raise UsageError(f"{what} must be {wanted}, got {type(value).__name__}")
+
+
+def _found(kind: str, spec: str | HttpEndpoint, what: str) -> Any:
+    if isinstance(spec, HttpEndpoint):
+        return spec
+    return import_agent(spec, what) if kind == "targets" else import_object(spec, what)
 
 
 def unknown_names(cases: Sequence[EvalCase], known: Sequence[Names]) -> list[Problem]:
