@@ -378,6 +378,8 @@ def test_every_field_has_its_test() -> None:
         "replay_only": "tests/judge",
         "include_judge_io": "tests/judge",
         "judge_controls": "tests/engine",
+        "endpoint": "tests/adapters/test_http.py",
+        "endpoints": "tests/adapters/test_http.py",
         "targets": "tests/engine/test_names.py",
         "checks": "tests/engine/test_names.py",
         "fixtures": "tests/engine/test_names.py",

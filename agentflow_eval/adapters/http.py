@@ -121,9 +121,8 @@ class HttpTarget:
     def _variable(self, name: str) -> str:
         value = os.environ.get(name, "").strip()
         if not value:
-            raise TargetError(
-                f"the endpoint {_plain_address(self._endpoint.url)} needs the environment variable {name}"
-            )
+            where = _plain_address(self._endpoint.url)
+            raise TargetError(f"the endpoint {where} needs the environment variable {name}, which is not set")
         self._secrets.append(value)
         return value
 
@@ -360,8 +359,13 @@ class _Template:
 
 
 def _filled(made: Any, values: Mapping[str, Any]) -> Any:
+    from jinja2 import Undefined
+
     if isinstance(made, dict):
         return {key: _filled(item, values) for key, item in made.items()}
     if isinstance(made, list):
         return [_filled(item, values) for item in made]
-    return made(**values) if callable(made) else made
+    if not callable(made):
+        return made
+    value = made(**values)
+    return str(value) if isinstance(value, Undefined) else value  # a strict one says what is missing when it is read

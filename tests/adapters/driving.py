@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from agentflow_eval.adapters import Session, Turn, adapt
+from agentflow_eval.adapters import Session, Turn, adapt, release_connections
 from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.config import CriteriaConfig, EvalConfig, ReporterConfig, RougeMatchConfig
 from agentflow_eval.dataset import EvalCase, EvalSet, Invocation, MessageContent
@@ -18,13 +18,16 @@ async def talk(agent: Any, *texts: str, session: Session | None = None, **option
     """What a conversation with the agent records."""
     target, collector = adapt(agent, **options), TrajectoryCollector()
     session = session or Session(thread_id="t1")
-    for index, text in enumerate(texts):
-        collector.begin_turn(text)
-        await target.run_turn(Turn(index, text, MessageContent.user(text)), session, collector)
-        collector.end_turn()
-        session.messages.append({"role": "user", "content": text})
-        if collector.final_response:
-            session.messages.append({"role": "assistant", "content": collector.final_response})
+    try:
+        for index, text in enumerate(texts):
+            collector.begin_turn(text)
+            await target.run_turn(Turn(index, text, MessageContent.user(text)), session, collector)
+            collector.end_turn()
+            session.messages.append({"role": "user", "content": text})
+            if collector.final_response:
+                session.messages.append({"role": "assistant", "content": collector.final_response})
+    finally:
+        await release_connections([target])
     collector.finish()
     assert collector.failures == []
     return collector.execution()

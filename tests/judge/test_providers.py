@@ -17,7 +17,7 @@ from agentflow_eval.errors import JudgeError, MissingExtraError, UsageError
 from agentflow_eval.judge import JudgeReply, JudgeRequest, Judges, NoReplyError, Prompt, Question
 from agentflow_eval.judge.providers import OpenAIJudge, provider_from_env, resolve
 from agentflow_eval.result import NO_TOKENS, TokenUsage
-from tests.judge.server import GOOD, Reply, Server, completion, date_in, error, html, serving
+from tests.chat_server import GOOD, Reply, Server, completion, date_in, error, html, serving
 
 KEY = "sk-very-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {"score": {"type": "number"}}, "example": {"score": 0.5}}

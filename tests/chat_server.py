@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -95,13 +95,13 @@ class Server:
 
     Attributes:
         url: The ``base_url``.
-        script: Replies still to be given; the last one is repeated.
+        script: Replies still to be given, or what makes them from a request; the last one is repeated.
         requests: What came.
         most_at_once: Calls under way at the same time.
     """
 
     url: str = ""
-    script: list[Reply] = field(default_factory=list)
+    script: list[Reply | Callable[[Recorded], Reply]] = field(default_factory=list)
     requests: list[Recorded] = field(default_factory=list)
     most_at_once: int = 0
     under_way: int = 0
@@ -119,7 +119,8 @@ class Server:
             self.requests.append(request)
             self.under_way += 1
             self.most_at_once = max(self.most_at_once, self.under_way)
-            return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+            reply = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        return reply if isinstance(reply, Reply) else reply(request)
 
     def end(self) -> None:
         """One call less is under way."""
@@ -180,7 +181,7 @@ class _Quiet(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(script: Sequence[Reply]) -> Iterator[Server]:
+def serving(script: Sequence[Reply | Callable[[Recorded], Reply]]) -> Iterator[Server]:
     """A server that gives these replies one after the other, the last one for ever."""
     server = Server(script=list(script))
     handler = type("Handler", (_Handler,), {"owner": server})
