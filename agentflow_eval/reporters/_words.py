@@ -234,8 +234,9 @@ def group_title(group: ErrorGroup, report: EvalReport) -> str:
     if group.cases[0].error_kind is ErrorKind.NOT_RUN:
         return f"{count(number, 'case')} not run: {group.text}"
     everyone = number == report.summary.total_cases - report.summary.skipped_cases
-    who = f"all {number} cases errored" if everyone else f"{count(number, 'case')} errored alike"
-    return f"{who}: {group.text}"
+    if everyone:
+        return f"{f'all {number} cases' if number > 1 else 'the only case'} errored: {group.text}"
+    return f"{count(number, 'case')} errored alike: {group.text}"
 
 
 class Verdict(NamedTuple):

@@ -65,6 +65,7 @@ from tests.adapters.agentflow_graphs import (
     tool_graph,
 )
 from tests.adapters.driving import calls, judged
+from tests.readme import PASSED, example_of, run_example
 
 pytestmark = pytest.mark.agentflow
 
@@ -807,3 +808,8 @@ def _verdict(result: EvalCaseResult) -> dict[str, Any]:
     scores = {one.criterion: (one.outcome, one.score, one.reason) for one in result.criterion_results}
     seen = {"nodes": result.node_visits, "answer": result.actual_response, "error": result.error}
     return {"id": result.eval_id, "outcome": result.outcome, "calls": calls(result), **seen, **scores}
+
+
+def test_readme(tmp_path: Path) -> None:
+    """The example of the README runs as pasted."""
+    assert PASSED in run_example(tmp_path, example_of("10xgraph (agentflow)"))

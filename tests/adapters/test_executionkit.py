@@ -4,6 +4,7 @@ import asyncio
 import random
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +21,7 @@ from agentflow_eval.adapters import adapt
 from agentflow_eval.errors import TargetError
 from agentflow_eval.result import ErrorKind, EvalCaseResult, Outcome
 from tests.adapters.driving import calls, check_isolation, judged, say
+from tests.readme import PASSED, example_of, run_example
 
 pytestmark = pytest.mark.executionkit
 
@@ -260,3 +262,8 @@ def test_refused() -> None:
         adapt(TOOLS[0])
     with pytest.raises(TargetError, match="only make sense for a graph"):
         adapt(Kit(RuleProvider(once())), input_key="question")
+
+
+def test_readme(tmp_path: Path) -> None:
+    """The example of the README runs as pasted."""
+    assert PASSED in run_example(tmp_path, example_of("executionkit"))
