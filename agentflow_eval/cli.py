@@ -355,19 +355,23 @@ def _refuse_overwriting(sets: Sequence[EvalSet], config: EvalConfig) -> None:
 
 
 def _evaluator(agent: str | None, config: EvalConfig) -> AgentEvaluator:
-    from agentflow_eval.adapters._load import import_agent
     from agentflow_eval.evaluator import AgentEvaluator
 
-    if config.mock_mode:
+    if config.mock_mode or (not agent and config.agent is None and (config.endpoints or config.targets)):
         return AgentEvaluator(config=config)
+    return AgentEvaluator(_agent_of(agent, config), config=config)
+
+
+def _agent_of(agent: str | None, config: EvalConfig) -> Any:
+    """The agent of the option or of the config; None when the config has an endpoint."""
+    from agentflow_eval.adapters._load import import_agent
+
     if agent is not None and not agent.strip():
         raise Stop("--agent is empty; give module:attribute, or leave the option out")
     spec = agent or config.agent
-    if spec is None and (config.endpoint or config.endpoints or config.targets):
-        return AgentEvaluator(config=config)
-    if spec is None:
+    if spec is None and config.endpoint is None:
         raise Stop('no agent: give --agent module:attribute, or "agent" or "endpoint" in the config')
-    return AgentEvaluator(import_agent(spec), config=config)
+    return None if spec is None else import_agent(spec)
 
 
 def _run_sets(
@@ -623,6 +627,33 @@ def report(file: str, kind: str, template: str | None, output: str | None, verbo
     else:
         click.echo(write_text(output, text))
     return PASSED
+
+
+@commands.command()
+@click.option("--agent", metavar="MODULE:ATTR", help="The agent; the config can name it too.")
+@click.option("--config", "config_path", metavar="FILE", help="For agent, endpoint and agent_options.")
+@click.option("--message", default="Hello", show_default=True, metavar="TEXT", help="What the agent is asked.")
+@click.option("--timeout", type=_Seconds(min=0, min_open=True), default=60.0, show_default=True, metavar="S")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(agent: str | None, config_path: str | None, message: str, timeout: float, as_json: bool) -> int:
+    """Try an agent out: what is recorded of it, do conversations leak into each other, does it block others."""
+    import json
+
+    from agentflow_eval.doctor import diagnose
+    from agentflow_eval.engine import _loop
+
+    _, config = _loaded((), config_path)
+    subject = _agent_of(agent, config)
+    diagnosis = _loop.run(diagnose(subject, config, message, timeout), lambda: None)
+    if as_json:
+        click.echo(json.dumps(diagnosis.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        for finding in diagnosis.findings:
+            click.echo(f"{finding.level:<6} {finding.topic}: {finding.text}")
+            if finding.fix and finding.level != "ok":
+                click.echo(f"       -> {finding.fix}")
+        click.echo("HEALTHY" if diagnosis.healthy else "NOT HEALTHY: verdicts about this agent cannot be trusted yet")
+    return PASSED if diagnosis.healthy else FAILED
 
 
 @commands.command()
