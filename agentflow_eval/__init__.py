@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agentflow_eval.adapters import AgentShape as AgentShape
     from agentflow_eval.adapters import Session as Session
     from agentflow_eval.adapters import Target as Target
     from agentflow_eval.adapters import Turn as Turn
@@ -123,7 +124,7 @@ if TYPE_CHECKING:
     from agentflow_eval.simulation import UserSimulator as UserSimulator
 
 _MODULES: dict[str, str] = {
-    "adapters": "Session Target Turn adapt",
+    "adapters": "AgentShape Session Target Turn adapt",
     "adapters.agentflow": "create_eval_app make_trajectory_callback",
     "adapters.executionkit": "KitTarget",
     "adapters.tulip": "as_eval_target",

@@ -204,32 +204,12 @@ def _unknown_names(path: str, eval_set: EvalSet, configs: Sequence[EvalConfig]) 
     return [f"{path}: {place}: {message}" for place, message in problems]
 
 
-_READERS = {
-    "expected_tool_trajectory": ("tool_name_match", "trajectory"),
-    "expected_node_order": ("node_order",),
-    "expected_final_response": ("rouge_match", "exact_match", "response_match", "llm_judge", "factual_accuracy"),
-    "expected_keywords": ("contains_keywords",),
-    "forbidden_keywords": ("contains_keywords",),
-}
-"""Expectation -> the criteria that read it."""
-
-
 def _warn_of_unread(sets: Iterable[EvalSet], config: EvalConfig) -> None:
-    """Says which expectations are stated and read by no criterion, so that a pass is not taken for more than it is."""
-    unread: dict[str, list[str]] = {}
-    for case in (case for eval_set in sets for case in eval_set):
-        on = set(config.criteria.overridden_by(case.criteria).enabled())
-        for turn in case.conversation:
-            slots = on | set(turn.criteria.enabled() if turn.criteria else ())
-            for name, readers in _READERS.items():
-                stated = getattr(turn, name) or getattr(case, name, None)
-                if stated and not slots.intersection(readers):
-                    unread.setdefault(name, []).append(case.eval_id)
-    for name, ids in unread.items():
-        cases = list(dict.fromkeys(ids))
-        more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
-        wanted = " or ".join(_READERS[name])
-        click.echo(f"warning: {name} of case {cases[0]!r}{more} is read by no criterion ({wanted} would)", err=True)
+    """Says which expectations are stated and read by no criterion."""
+    from agentflow_eval.lint import unread
+
+    for line in unread(sets, config):
+        click.echo(f"warning: {line}", err=True)
 
 
 def _missing_templates(config_path: str, config: EvalConfig) -> list[str]:
@@ -451,39 +431,75 @@ def _json_text(reports: Sequence[EvalReport]) -> str:
 
 @commands.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-def check(files: tuple[str, ...]) -> int:
-    """Validate eval set and config files without importing an agent; shows every problem of every file.
+@click.option("--agent", metavar="MODULE:ATTR", help="Compare the eval sets with this agent's tools and nodes too.")
+@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+def check(files: tuple[str, ...], agent: str | None, strict: bool) -> int:
+    """Validate eval set and config files; shows every problem of every file. Imports no agent without --agent.
 
-    With configs among the files, the targets, checks and fixtures that eval sets name have to be in one of them.
+    With configs among the files, the targets, checks and fixtures that eval sets name have to be in one of them, and
+    --agent looks for criteria without data and expectations that no criterion reads.
     """
+    configs = _readable_configs(files)
+    broken = [path for path in files if not _is_valid(path, configs)]
+    if broken or agent is None:
+        return NOTHING_TO_RUN if broken else PASSED
+    return FAILED if _lint([path for path in files if not _looks_like_config(path)], configs, agent, strict) else PASSED
+
+
+def _is_valid(path: str, configs: Sequence[EvalConfig]) -> bool:
+    """Whether a file can be used; prints what it holds, or every problem."""
     from agentflow_eval.config import EvalConfig
     from agentflow_eval.dataset import EvalSet
     from agentflow_eval.errors import LoadError
     from agentflow_eval.reporters._words import count
 
-    broken = False
-    configs = _readable_configs(files)
-    for path in files:
-        with _warnings_shown():
-            try:
-                if _looks_like_config(path):
-                    config = EvalConfig.from_file(path)
-                    problems = _missing_templates(path, config)
-                    summary = f"config, criteria: {', '.join(config.criteria.enabled()) or 'none'}"
-                else:
-                    eval_set = EvalSet.from_file(path)
-                    turns = sum(len(case.conversation) for case in eval_set)
-                    problems = _unknown_names(path, eval_set, configs) if configs else []
-                    cases = count(len(eval_set), "case")
-                    summary = f"eval set {eval_set.eval_set_id!r}, {cases}, {count(turns, 'turn')}"
-            except LoadError as exc:
-                problems, summary = [str(exc)], ""
-        broken = broken or bool(problems)
-        if problems:
-            click.echo("\n".join(problems), err=True)
-        else:
-            click.echo(f"{path}: ok ({summary})")
-    return NOTHING_TO_RUN if broken else PASSED
+    with _warnings_shown():
+        try:
+            if _looks_like_config(path):
+                config = EvalConfig.from_file(path)
+                problems = _missing_templates(path, config)
+                summary = f"config, criteria: {', '.join(config.criteria.enabled()) or 'none'}"
+            else:
+                eval_set = EvalSet.from_file(path)
+                turns = sum(len(case.conversation) for case in eval_set)
+                problems = _unknown_names(path, eval_set, configs) if configs else []
+                cases = count(len(eval_set), "case")
+                summary = f"eval set {eval_set.eval_set_id!r}, {cases}, {count(turns, 'turn')}"
+        except LoadError as exc:
+            problems, summary = [str(exc)], ""
+    if problems:
+        click.echo("\n".join(problems), err=True)
+    else:
+        click.echo(f"{path}: ok ({summary})")
+    return not problems
+
+
+def _lint(paths: Sequence[str], configs: Sequence[EvalConfig], agent: str, strict: bool) -> bool:
+    """Compares eval sets with an agent and prints what does not fit; whether any of it is an error."""
+    from agentflow_eval.adapters import adapt, shape_of
+    from agentflow_eval.config import EvalConfig
+    from agentflow_eval.dataset import EvalSet
+    from agentflow_eval.lint import lint
+
+    options = next((config.agent_options for config in configs if config.agent_options), None)
+    target = adapt(_agent_of(agent, EvalConfig()), **(options.model_dump() if options else {}))
+    shape = shape_of(target)
+    known = {"tools": shape.tools, "nodes": shape.nodes, "edges": shape.edges}
+    unknown = [name for name, value in known.items() if value is None]
+    if unknown:
+        click.echo(f"note: {' and '.join(unknown)} of {agent} cannot be known before it runs; not compared")
+    found = False
+    for path in paths:
+        eval_set = EvalSet.from_file(path)
+        found_by = [lint(eval_set, shape, config) for config in configs] or [lint(eval_set, shape)]
+        remarks = dict.fromkeys(remark for found_here in found_by for remark in found_here)
+        for remark in remarks:
+            place = f": {remark.place}" if remark.place else ""
+            click.echo(f"{path}{place}: {remark.level}: {remark.message}", err=True)
+        found = found or any(strict or remark.level == "error" for remark in remarks)
+        if not remarks:
+            click.echo(f"{path}: fits {agent}")
+    return found
 
 
 def _readable_configs(files: Iterable[str]) -> list[EvalConfig]:

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agentflow_eval.adapters._target import Session, Target, Turn
+from agentflow_eval.adapters._target import AgentShape, Session, Target, Turn, shape_of
 from agentflow_eval.adapters.function import FunctionTarget
 from agentflow_eval.config import HttpEndpoint
 from agentflow_eval.errors import TargetError
 
-__all__ = ["Session", "Target", "Turn", "adapt", "release_connections"]
+__all__ = ["AgentShape", "Session", "Target", "Turn", "adapt", "release_connections", "shape_of"]
 
 _RUNTIMES = ("langgraph", "tenxgraph", "agentflow", "tulip", "agno", "executionkit")
 

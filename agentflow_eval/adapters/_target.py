@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -74,3 +74,26 @@ class Target(Protocol):
         Raises:
             Exception: Whatever the agent raises; the case is then broken and keeps what was recorded.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class AgentShape:
+    """What is known of an agent before it runs.
+
+    Attributes:
+        tools: Name -> JSON Schema of the arguments, None where it is not known; None when the tools are not known.
+        nodes: The names that visits have; None when not known.
+        edges: (from, to), with ``__start__`` and ``__end__``; None when not known. A node that no edge leaves may go
+            anywhere.
+    """
+
+    tools: Mapping[str, Mapping[str, Any] | None] | None = None
+    nodes: Sequence[str] | None = None
+    edges: frozenset[tuple[str, str]] | None = None
+
+
+def shape_of(target: Any) -> AgentShape:
+    """What a target tells of its agent: a target may have ``describe() -> AgentShape``."""
+    describe = getattr(target, "describe", None)
+    shape = describe() if callable(describe) else None
+    return shape if isinstance(shape, AgentShape) else AgentShape()

@@ -13,7 +13,7 @@ from typing import Any
 
 from agentflow_eval.adapters import _agentflow_events as events
 from agentflow_eval.adapters import _messages
-from agentflow_eval.adapters._target import Session, Turn, starting_state
+from agentflow_eval.adapters._target import AgentShape, Session, Turn, starting_state
 from agentflow_eval.collector import CURRENT, TrajectoryCollector
 from agentflow_eval.errors import AgentError, MissingExtraError, TargetError, did_you_mean
 
@@ -160,6 +160,19 @@ class AgentflowTarget:
                     near = did_you_mean(name, known)
                     hint = f"; did you mean {near!r}?" if near else ""
                     raise TargetError(f"{option} {name!r} is not in the graph{hint} (there: {', '.join(known)})")
+
+    def describe(self) -> AgentShape:
+        """Nodes, edges, and the tools of its tool nodes, unless some of them live elsewhere."""
+        graph = getattr(self._graph, "_state_graph", None)
+        nodes = [name for name in getattr(graph, "nodes", ()) if name not in events.MARKERS]
+        edges = frozenset((edge.from_node, edge.to_node) for edge in getattr(graph, "edges", ()))
+        functions_of_nodes = [getattr(graph.nodes[name], "func", None) for name in nodes] if graph is not None else []
+        tool_nodes: list[Any] = [function for function in functions_of_nodes if hasattr(function, "all_tools_sync")]
+        if any(getattr(node, "_client", None) or getattr(node, "remote_tools", None) for node in tool_nodes):
+            return AgentShape(nodes=nodes or None, edges=edges or None)
+        functions = [tool["function"] for node in tool_nodes for tool in node.all_tools_sync()]
+        tools = {function["name"]: function.get("parameters") for function in functions}
+        return AgentShape(tools=tools or None, nodes=nodes or None, edges=edges or None)
 
     async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
         """Plays one turn; the records are written as the callbacks come.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentflow_eval.adapters import _messages
-from agentflow_eval.adapters._target import Session, Turn, starting_state
+from agentflow_eval.adapters._target import AgentShape, Session, Turn, starting_state
 from agentflow_eval.collector import ToolRecord, TrajectoryCollector
 from agentflow_eval.errors import AgentError
 from agentflow_eval.result import TokenUsage
@@ -24,6 +24,20 @@ class AgnoTarget:
 
     def __init__(self, agent: Any) -> None:
         self._agent = agent
+
+    def describe(self) -> AgentShape:
+        """An agent's tools that are functions or tool kits; those of teams and MCP servers show when they run."""
+        given = getattr(self._agent, "tools", None)
+        if not isinstance(given, list) or hasattr(self._agent, "members"):
+            return AgentShape()
+        listed = [one for tool in given for one in (getattr(tool, "functions", None) or {"": tool}).values()]
+        tools: dict[str, Any] = {}
+        for tool in listed:
+            name = getattr(tool, "name", None) or getattr(tool, "__name__", None)
+            if name is None:
+                return AgentShape()
+            tools[str(name)] = None  # agno works the arguments out when it runs
+        return AgentShape(tools=tools or None)
 
     async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
         """Plays one turn; the records are written as the events come.

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from agentflow_eval.adapters import _messages
-from agentflow_eval.adapters._target import Session, Turn
+from agentflow_eval.adapters._target import AgentShape, Session, Turn
 from agentflow_eval.collector import ToolRecord, TrajectoryCollector
 from agentflow_eval.errors import MissingExtraError, TargetError, exception_text
 from agentflow_eval.result import TokenUsage
@@ -39,6 +39,10 @@ class KitTarget:
         self._kit = kit
         self._tools = [_watched(tool) for tool in tools]
         self._options = options
+
+    def describe(self) -> AgentShape:
+        """The tools that the kit is called with."""
+        return AgentShape(tools={tool.name: tool.parameters for tool in self._tools} or None)
 
     async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
         """Plays one turn; the records are written as the kit's trace comes.

@@ -11,7 +11,7 @@ from typing import Any
 from agentflow_eval._values import shown
 from agentflow_eval.adapters import _messages
 from agentflow_eval.adapters._langchain_events import MARKERS, Recorder, Routes, handler_class
-from agentflow_eval.adapters._target import Session, Turn, starting_state
+from agentflow_eval.adapters._target import AgentShape, Session, Turn, starting_state
 from agentflow_eval.adapters._threads import run_blocking
 from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.errors import AgentError, TargetError, did_you_mean
@@ -52,6 +52,22 @@ class LangGraphTarget:
         self._checkpointer = getattr(agent, "checkpointer", None)
         self._remembers = self._checkpointer not in (None, False)
         self._only_sync: bool | None = None
+
+    def describe(self) -> AgentShape:
+        """Nodes and edges as the graph is drawn, and the tools of its tool nodes."""
+        try:
+            subgraphs = {name.replace("|", "/"): graph for name, graph in self._graph.get_subgraphs(recurse=True)}
+            drawn = self._graph.get_graph()
+        except Exception:  # a graph may be of any kind, and some cannot be drawn
+            return AgentShape(nodes=self._nodes or None)
+        inner = [f"{outer}/{name}" for outer, graph in subgraphs.items() for name in graph.nodes if name not in MARKERS]
+        tools: dict[str, Any] = {}
+        for graph in (self._graph, *subgraphs.values()):
+            for node in graph.nodes.values():
+                found = getattr(getattr(node, "bound", None), "tools_by_name", None) or {}
+                tools |= {name: _arguments_of(tool) for name, tool in found.items()}
+        edges = frozenset((edge.source, edge.target) for edge in drawn.edges)
+        return AgentShape(tools=tools or None, nodes=[*self._nodes, *inner], edges=edges)
 
     def _check_names(self, fields: list[str], inputs: list[str], outputs: list[str]) -> None:
         for option, names, known in (
@@ -260,3 +276,13 @@ def _fresh_messages(result: Any, asked: str, text: str, known: set[Any]) -> list
         fresh = [message for message, key in zip(found, ids, strict=True) if key is None or key not in known]
     known.update(key for key in ids if key is not None)
     return [message for message in fresh if _messages.role(message) != "user"]
+
+
+def _arguments_of(tool: Any) -> dict[str, Any] | None:
+    """JSON Schema of the arguments that a model gives a tool."""
+    try:
+        schema = tool.tool_call_schema
+        described: dict[str, Any] = schema if isinstance(schema, dict) else schema.model_json_schema()
+    except Exception:  # arguments of any type need not have a schema
+        return None
+    return described

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from agentflow_eval._values import shown
-from agentflow_eval.adapters._target import Session, Turn, starting_state
+from agentflow_eval.adapters._target import AgentShape, Session, Turn, starting_state
 from agentflow_eval.adapters._threads import run_blocking
 from agentflow_eval.collector import ToolRecord, TrajectoryCollector
 from agentflow_eval.errors import AgentError, TargetError, UsageError, did_you_mean
@@ -31,6 +31,11 @@ class TulipAgentTarget:
     def __init__(self, agent: Any) -> None:
         self._agent = agent
         _watch_agents()
+
+    def describe(self) -> AgentShape:
+        """The agent's tools."""
+        tools = {tool.name: tool.parameters for tool in self._agent.tools if hasattr(tool, "parameters")}
+        return AgentShape(tools=tools or None)
 
     async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
         """Plays one turn; the records are written as the events come.

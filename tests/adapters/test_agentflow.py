@@ -813,3 +813,23 @@ def _verdict(result: EvalCaseResult) -> dict[str, Any]:
 def test_readme(tmp_path: Path) -> None:
     """The example of the README runs as pasted."""
     assert PASSED in run_example(tmp_path, example_of("10xgraph (agentflow)"))
+
+
+def test_shape() -> None:
+    """Nodes, edges and tools with their arguments are known before the graph runs."""
+    from agentflow_eval.adapters import shape_of
+    from agentflow_eval.examples.support_agentflow import graph
+
+    shape = shape_of(adapt(graph))
+    assert list(shape.nodes or ()) == ["MAIN", "TOOL"]
+    assert ("TOOL", "MAIN") in (shape.edges or ())
+    assert set((shape.tools or {})["refund_order"]["properties"]) == {"order_id", "amount", "reason"}
+
+
+def test_doctor() -> None:
+    """The support agent is healthy, and everything of it is seen."""
+    from agentflow_eval.doctor import diagnose
+    from agentflow_eval.examples.support_agentflow import graph
+
+    found = asyncio.run(diagnose(graph, message="Where is order 1002?")).findings
+    assert [(finding.topic, finding.level) for finding in found if finding.level != "ok"] == []

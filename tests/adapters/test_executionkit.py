@@ -267,3 +267,21 @@ def test_refused() -> None:
 def test_readme(tmp_path: Path) -> None:
     """The example of the README runs as pasted."""
     assert PASSED in run_example(tmp_path, example_of("executionkit"))
+
+
+def test_shape() -> None:
+    """The tools are known before the kit runs."""
+    from agentflow_eval.adapters import shape_of
+
+    tools = shape_of(kit(once())).tools or {}
+    assert list(tools) == ["add", "fail", "slowly", "hang", "dawdle"]
+    assert (tools["add"] or {})["required"] == ["a", "b"]
+
+
+def test_doctor() -> None:
+    """Conversations with one kit are apart."""
+    from agentflow_eval.doctor import diagnose
+
+    found = asyncio.run(diagnose(kit(once(("add", {"a": 1, "b": 2}))))).findings
+    assert [finding.topic for finding in found if finding.level == "wrong"] == []
+    assert {finding.topic: finding.level for finding in found}["tools"] == "ok"
