@@ -39,7 +39,16 @@ from agentflow_eval.result import ErrorKind, EvalCaseResult, EvalReport, Outcome
 if TYPE_CHECKING:
     from agentflow_eval.reporters import ReporterOutput
 
-_RUNTIMES = ("langgraph", "langchain-core", "10xgraph", "tulip-agents", "agno", "executionkit")
+_RUNTIMES = (
+    "langgraph",
+    "langchain-core",
+    "10xgraph",
+    "tulip-agents",
+    "agno",
+    "executionkit",
+    "pydantic-ai-slim",
+    "openai-agents",
+)
 
 
 class AgentEvaluator:

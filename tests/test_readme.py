@@ -21,7 +21,9 @@ def test_function(tmp_path: Path) -> None:
     assert "1 passed" in done.stdout
 
 
-@pytest.mark.parametrize("runtime", ["LangGraph", "tulip", "agno", "An object with ainvoke"])
+@pytest.mark.parametrize(
+    "runtime", ["LangGraph", "tulip", "agno", "pydantic-ai", "OpenAI Agents SDK", "An object with ainvoke"]
+)
 def test_runtime(runtime: str, tmp_path: Path) -> None:
     """The example of a runtime runs as pasted; the others run with the Python that they need."""
     assert PASSED in run_example(tmp_path, example_of(runtime))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from agentflow_eval.adapters._target import AgentShape, Session, Target, Turn, shape_of
@@ -12,8 +12,6 @@ from agentflow_eval.config import HttpEndpoint
 from agentflow_eval.errors import TargetError
 
 __all__ = ["AgentShape", "Session", "Target", "Turn", "adapt", "release_connections", "shape_of"]
-
-_RUNTIMES = ("langgraph", "tenxgraph", "agentflow", "tulip", "agno", "executionkit")
 
 
 def adapt(
@@ -27,8 +25,9 @@ def adapt(
 ) -> Target:
     """The agent as something that can be driven turn by turn.
 
-    Takes a compiled LangGraph graph, an agent or a graph of tulip, an agent or a team of agno, a kit of
-    executionkit, an `HttpEndpoint`, an object with ``ainvoke``, a function (sync, async, generator), or a `Target`.
+    Takes a compiled LangGraph graph, a graph of 10xgraph, an agent or a graph of tulip, an agent or a team of agno, a
+    kit of executionkit, an agent of pydantic-ai or of the OpenAI Agents SDK, an `HttpEndpoint`, an object with
+    ``ainvoke``, a function (sync, async, generator), or a `Target`.
 
     Args:
         agent: The agent.
@@ -55,21 +54,9 @@ def adapt(
         return _without_options(HttpTarget(agent), agent, options)
     if isinstance(agent, Target):
         return _without_options(agent, agent, options)
-    origin = _origin(agent)
-    if origin == "langgraph":
-        from agentflow_eval.adapters.langgraph import LangGraphTarget
-
-        return LangGraphTarget(agent, **options)
-    if origin == "tulip":
-        return _tulip(agent, options)
-    if origin == "agno":
-        return _agno(agent, options)
-    if origin == "executionkit":
-        return _executionkit(agent, options)
-    if origin in ("tenxgraph", "agentflow"):
-        from agentflow_eval.adapters.agentflow import AgentflowTarget
-
-        return AgentflowTarget(agent, **options)
+    drive = _DRIVEN.get(_origin(agent))
+    if drive is not None:
+        return drive(agent, options)
     if callable(getattr(agent, "ainvoke", None)):
         from agentflow_eval.adapters.ainvoke import AinvokeTarget
 
@@ -93,7 +80,19 @@ async def release_connections(targets: Iterable[Any]) -> None:
 def _origin(agent: Any) -> str:
     """The first package of an agent's class or base classes that is a known runtime; empty when there is none."""
     roots = [cls.__module__.partition(".")[0] for cls in type(agent).__mro__]
-    return next((root for root in roots if root in _RUNTIMES), "")
+    return next((root for root in roots if root in _DRIVEN), "")
+
+
+def _langgraph(agent: Any, options: Mapping[str, Any]) -> Target:
+    from agentflow_eval.adapters.langgraph import LangGraphTarget
+
+    return LangGraphTarget(agent, **options)
+
+
+def _agentflow(agent: Any, options: Mapping[str, Any]) -> Target:
+    from agentflow_eval.adapters.agentflow import AgentflowTarget
+
+    return AgentflowTarget(agent, **options)
 
 
 def _tulip(agent: Any, options: Mapping[str, Any]) -> Target:
@@ -123,6 +122,22 @@ def _executionkit(agent: Any, options: Mapping[str, Any]) -> Target:
     return _without_options(KitTarget(agent, getattr(agent, "tools", ())), agent, options)
 
 
+def _pydantic_ai(agent: Any, options: Mapping[str, Any]) -> Target:
+    from agentflow_eval.adapters.pydantic_ai import PydanticAITarget
+
+    if not callable(getattr(agent, "iter", None)):
+        raise TargetError(f"cannot drive {_named(agent)}: of pydantic-ai an Agent can be driven")
+    return _without_options(PydanticAITarget(agent), agent, options)
+
+
+def _openai_agents(agent: Any, options: Mapping[str, Any]) -> Target:
+    from agentflow_eval.adapters.openai_agents import OpenAIAgentTarget
+
+    if not hasattr(agent, "handoffs"):
+        raise TargetError(f"cannot drive {_named(agent)}: of the OpenAI Agents SDK an Agent can be driven")
+    return _without_options(OpenAIAgentTarget(agent), agent, options)
+
+
 def _without_options(target: Target, agent: Any, options: Mapping[str, Any]) -> Target:
     given = [name for name, value in options.items() if value]
     if given:
@@ -132,3 +147,16 @@ def _without_options(target: Target, agent: Any, options: Mapping[str, Any]) -> 
 
 def _named(agent: Any) -> str:
     return f"{type(agent).__module__}.{type(agent).__qualname__}"
+
+
+_DRIVEN: dict[str, Callable[[Any, Mapping[str, Any]], Target]] = {
+    "langgraph": _langgraph,
+    "tenxgraph": _agentflow,
+    "agentflow": _agentflow,
+    "tulip": _tulip,
+    "agno": _agno,
+    "executionkit": _executionkit,
+    "pydantic_ai": _pydantic_ai,
+    "agents": _openai_agents,
+}
+"""Package of an agent's class -> what drives it."""

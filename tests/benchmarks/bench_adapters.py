@@ -60,6 +60,18 @@ async def bare_executionkit(agent: Any) -> object:
     return await copy.copy(agent._kit).turn(QUESTION, agent._tools)
 
 
+async def bare_pydantic_ai(agent: Any) -> object:
+    """One run of a pydantic-ai agent."""
+    return await agent.run(QUESTION)
+
+
+async def bare_openai_agents(agent: Any) -> object:
+    """One run of an agent of the OpenAI Agents SDK."""
+    from agents import RunConfig, Runner
+
+    return await Runner.run(agent, QUESTION, run_config=RunConfig(tracing_disabled=True))
+
+
 async def bare_ainvoke(agent: Any) -> object:
     """One call of an object with ``ainvoke``."""
     return await agent.ainvoke({"messages": [{"role": "user", "content": QUESTION}]})
@@ -72,6 +84,8 @@ RUNTIMES: list[tuple[str, str, str, Bare]] = [
     ("agno", "agno", "agno", bare_agno),
     ("agno, streamed", "agno", "agno", bare_agno_stream),
     ("executionkit", "executionkit", "executionkit", bare_executionkit),
+    ("pydantic-ai", "pydantic-ai", "pydantic_ai", bare_pydantic_ai),
+    ("OpenAI Agents", "OpenAI Agents SDK", "agents", bare_openai_agents),
     ("ainvoke", "An object with ainvoke", "asyncio", bare_ainvoke),
 ]
 
