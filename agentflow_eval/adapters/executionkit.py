@@ -66,6 +66,7 @@ class KitTarget:
             recorder.finish(())
             raise
         recorder.finish(kit.messages[before:])
+        session.raw[turn.index] = result
         collector.say(result.value)
 
     async def _fresh_kit(self) -> Any:
