@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +20,15 @@ class AgnoTarget:
 
     One that adds its history to the context, from a database or from its cached session, remembers; any other is given
     the whole conversation in each turn. Each case works on a shallow copy, so that cases do not share a cached session.
+
+    Args:
+        agent: The agent or team.
+        on_event: Called with every event of a run as it comes.
     """
 
-    def __init__(self, agent: Any) -> None:
+    def __init__(self, agent: Any, on_event: Callable[[Any], None] | None = None) -> None:
         self._agent = agent
+        self._on_event = on_event
 
     def describe(self) -> AgentShape:
         """An agent's tools that are functions or tool kits; those of teams and MCP servers show when they run."""
@@ -64,8 +69,11 @@ class AgnoTarget:
             async with aclosing(events):
                 async for event in events:
                     recorder.event(event)
+                    if self._on_event is not None and event is not recorder.output:
+                        self._on_event(event)
         finally:
             recorder.flush()
+            session.raw[turn.index] = recorder.output
         output = _checked(recorder)
         recorder.finish(output)
         collector.say(output.content)
