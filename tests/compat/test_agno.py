@@ -64,7 +64,8 @@ def test_side_by_side() -> None:
 )
 def test_command_lines_side_by_side(arguments: list[str], tmp_path: Path) -> None:
     """Same exit code, same file."""
-    codes, files = [], []
+    codes: list[int] = []
+    files: list[Any] = []
     for evals in (original, ours):
         path = tmp_path / f"{evals.__name__}.json"
         codes.append(evals.cli(cases(evals, []), argv=[*arguments, "--json-output", str(path)]))
