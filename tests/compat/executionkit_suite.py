@@ -41,8 +41,8 @@ def divides(result: Any) -> bool:
     return bool(1 / 0)
 
 
-def cases(evals: Any) -> list[Any]:
-    """Twenty-four cases: every kind of verdict, of run and of fault."""
+def cases(evals: Any, answer: Any = answer) -> list[Any]:
+    """Twenty-four cases: every kind of verdict, of run and of fault; ``answer`` says Paris."""
     make = evals.EvalCase
     return [
         make("passes with None", answer, lambda result: None),

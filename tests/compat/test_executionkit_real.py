@@ -27,6 +27,18 @@ def test_side_by_side() -> None:
     assert original.LIVE_EVAL_MIN_ACCURACY == ours.LIVE_EVAL_MIN_ACCURACY
 
 
+async def asked() -> str:
+    """What a kit answers."""
+    return str((await kit().turn("Paris")).value)
+
+
+def test_kits_side_by_side() -> None:
+    """The same suite on real kits."""
+    both = [asyncio.run(evals.run_eval_suite(cases(evals, asked))) for evals in (original, ours)]
+    assert seen(both[0]) == seen(both[1])
+    assert both[1].passed_count == 11
+
+
 def script(evals: Any) -> Any:
     """A conversation of six turns, of which some fail."""
 

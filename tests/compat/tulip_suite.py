@@ -17,7 +17,7 @@ def broken() -> Agent:
     """An agent whose model cannot be reached."""
 
     def rule(messages: Any, tools: Any) -> Any:
-        raise ConnectionError("no model")
+        raise ValueError("no model")
 
     return Agent(model=FunctionModel(rule), context_window=100_000)
 

@@ -14,7 +14,7 @@ from agentflow_eval.config import EvalConfig, ReporterConfig
 from agentflow_eval.dataset import EvalSet
 from agentflow_eval.evaluator import AgentEvaluator
 from agentflow_eval.examples import echo, triage
-from agentflow_eval.examples.support import agent, broken, store
+from agentflow_eval.examples.support import agent, broken, checks, store
 from agentflow_eval.result import EvalReport
 
 ROOT = Path(__file__).parents[2]
@@ -200,3 +200,38 @@ def test_echo() -> None:
         }
     )
     assert run(echo.agent, "ci", eval_set).gate_passed
+
+
+def refunds(graph: Any) -> EvalReport:
+    """The report of the eval set that is judged by functions."""
+    config = EvalConfig.from_file(ROOT / "configs" / "refunds.json")
+    config.reporter = ReporterConfig(enabled=False)
+    return AgentEvaluator(graph, config=config).run_sync(ROOT / "evalsets" / "refunds.evalset.json")
+
+
+def test_checks_of_our_own() -> None:
+    """Functions find in the database and in each turn's answer what the agent says; the broken agent names no order."""
+    good = refunds(agent.graph)
+    assert [result.explanation() for result in good.failed_cases] == []
+    names = ["budget", "check:refund_is_booked", "check:within_the_limit", "check:names_the_order"]
+    assert list(good.summary.criterion_stats) == names
+    failed = {criterion.criterion for result in refunds(broken.graph).results for criterion in result.failed_criteria}
+    assert failed == {"check:names_the_order"}
+
+
+class Run:
+    """What a check is given, as far as ours look."""
+
+    def __init__(self, **call: Any) -> None:
+        self.session = type("Session", (), {"thread_id": "nobody-asked-for-a-refund-here"})()
+        self.tool_calls = [type("Call", (), {"name": "refund_order", "error": None, "args": call})()] if call else []
+        self.response = "Done."
+
+
+def test_what_is_not_booked_is_found() -> None:
+    """An agent that only says so is found out."""
+    assert checks.refund_is_booked(Run()) == "no refund was granted"
+    said = checks.refund_is_booked(Run(order_id=1002, amount=24.0))
+    assert said == "order 1002 is not refunded in the database"
+    assert checks.names_the_order(Run(order_id=1002)) == 0.0
+    assert checks.names_the_order(Run()) == 1.0
