@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+from pydantic import BaseModel
 
 from agentflow_eval.collector import ToolRecord, TrajectoryCollector
 from agentflow_eval.result import TokenUsage
@@ -38,9 +41,21 @@ class Requested:
 
 def field(message: Any, name: str, default: Any = None) -> Any:
     """A value of a message, whatever kind it is."""
-    if isinstance(message, Mapping):
+    if type(message) is dict or isinstance(message, Mapping):
         return message.get(name, default)
+    if _is_undeclared(type(message), name):
+        extra = message.__pydantic_extra__
+        return extra.get(name, default) if extra else default
     return getattr(message, name, default)
+
+
+@lru_cache(maxsize=1024)
+def _is_undeclared(kind: type, name: str) -> bool:
+    """Whether models of this class can hold the name as an extra at most; asking them for it would take long."""
+    if not issubclass(kind, BaseModel) or name in kind.model_fields:
+        return False
+    answers_itself = getattr(kind, "__getattr__", None) is not getattr(BaseModel, "__getattr__", None)
+    return not answers_itself and not any(name in base.__dict__ for base in kind.__mro__)
 
 
 def is_message(value: Any) -> bool:

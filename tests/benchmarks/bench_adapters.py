@@ -33,6 +33,16 @@ async def bare_langgraph(agent: Any) -> object:
     return await agent.ainvoke({"messages": [("user", QUESTION)]})
 
 
+async def bare_langgraph_observed(agent: Any) -> object:
+    """One run of a LangGraph graph with a callback that does nothing: what LangChain takes for any observer."""
+    from langchain_core.callbacks import BaseCallbackHandler
+
+    class Nothing(BaseCallbackHandler):
+        run_inline = True
+
+    return await agent.ainvoke({"messages": [("user", QUESTION)]}, {"callbacks": [Nothing()]})
+
+
 async def bare_10xgraph(agent: Any) -> object:
     """One run of a 10xgraph graph."""
     from tenxgraph.core.state import Message
@@ -79,6 +89,7 @@ async def bare_ainvoke(agent: Any) -> object:
 
 RUNTIMES: list[tuple[str, str, str, Bare]] = [
     ("LangGraph", "LangGraph", "langgraph", bare_langgraph),
+    ("LangGraph, seen", "LangGraph", "langgraph", bare_langgraph_observed),
     ("10xgraph", "10xgraph (agentflow)", "tenxgraph", bare_10xgraph),
     ("tulip", "tulip", "tulip", bare_tulip),
     ("agno", "agno", "agno", bare_agno),
