@@ -649,8 +649,12 @@ class HttpEndpoint(BaseModel):
     @field_validator("url")
     @classmethod
     def _is_an_address(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(value)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:  # a port or an IPv6 address that is none
+            usable = False
+        if not usable:
             message = f"must be an address such as https://agents.example.com/chat, got {value!r}"
             raise PydanticCustomError("says_it_all", "{message}", {"message": message})
         return value

@@ -9,6 +9,7 @@ from agentflow_eval.adapters import AgentShape, adapt, shape_of
 from agentflow_eval.cli import main
 from agentflow_eval.config import CriteriaConfig, EvalConfig
 from agentflow_eval.dataset import EvalCase, EvalSet, ToolCall
+from agentflow_eval.errors import TargetError
 from agentflow_eval.lint import lint
 
 SCHEMA = {
@@ -212,8 +213,33 @@ def test_agno_shape() -> None:
 
 
 def test_other_agents_tell_nothing() -> None:
-    """A function has no shape before it runs."""
+    """A function has no shape before it runs; nor has a target that cannot or will not tell."""
+
+    class Broken:
+        def describe(self) -> AgentShape:
+            raise RuntimeError("broken")
+
+        async def run_turn(self, turn: Any, session: Any, collector: Any) -> None:
+            collector.say("hi")
+
+    class Odd(Broken):
+        def describe(self) -> Any:
+            return "a shape"
+
     assert shape_of(adapt(lambda text: text)) == AgentShape()
+    assert shape_of(adapt(Broken())) == AgentShape()
+    assert shape_of(adapt(Odd())) == AgentShape()
+
+
+def test_object_that_cannot_be_looked_at() -> None:
+    """An object that raises whatever it is asked is named, not a traceback."""
+
+    class Evil:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(f"no {name}")
+
+    with pytest.raises(TargetError, match="looking at it raised RuntimeError: no "):
+        adapt(Evil())
 
 
 # Command line

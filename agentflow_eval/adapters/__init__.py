@@ -9,7 +9,7 @@ from typing import Any
 from agentflow_eval.adapters._target import AgentShape, Session, Target, Turn, shape_of
 from agentflow_eval.adapters.function import FunctionTarget
 from agentflow_eval.config import HttpEndpoint
-from agentflow_eval.errors import TargetError
+from agentflow_eval.errors import AgentflowEvalError, TargetError, exception_text
 
 __all__ = ["AgentShape", "Session", "Target", "Turn", "adapt", "release_connections", "shape_of"]
 
@@ -46,6 +46,17 @@ def adapt(
         "output_node": output_node,
         "initial_state": dict(initial_state or {}),
     }
+    try:
+        return _target(agent, options, fixtures)
+    except AgentflowEvalError:
+        raise
+    except Exception as exc:  # an object may raise from anything that is asked of it
+        raise TargetError(
+            f"cannot drive a {type(agent).__qualname__}: looking at it raised {exception_text(exc)}"
+        ) from exc
+
+
+def _target(agent: Any, options: Mapping[str, Any], fixtures: Sequence[str]) -> Target:
     if isinstance(agent, type):
         raise TargetError(f"the agent is the class {agent.__name__}; give an instance of it")
     if isinstance(agent, HttpEndpoint):

@@ -41,9 +41,10 @@ class Requested:
 
 def field(message: Any, name: str, default: Any = None) -> Any:
     """A value of a message, whatever kind it is."""
-    if type(message) is dict or isinstance(message, Mapping):
+    kind: Any = type(message)
+    if kind is dict or isinstance(message, Mapping):
         return message.get(name, default)
-    if _is_undeclared(type(message), name):
+    if _is_undeclared(kind, name):
         extra = message.__pydantic_extra__
         return extra.get(name, default) if extra else default
     return getattr(message, name, default)

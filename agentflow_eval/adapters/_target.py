@@ -93,7 +93,10 @@ class AgentShape:
 
 
 def shape_of(target: Any) -> AgentShape:
-    """What a target tells of its agent: a target may have ``describe() -> AgentShape``."""
-    describe = getattr(target, "describe", None)
-    shape = describe() if callable(describe) else None
+    """What a target tells of its agent: a target may have ``describe() -> AgentShape``; one that raises tells nothing."""
+    try:
+        describe = getattr(target, "describe", None)
+        shape = describe() if callable(describe) else None
+    except Exception:
+        shape = None
     return shape if isinstance(shape, AgentShape) else AgentShape()

@@ -300,6 +300,8 @@ def test_missing_variable(server: Server) -> None:
     ("endpoint", "said"),
     [
         ({"url": "agents.example.com", "model": "m"}, "endpoint.url: must be an address such as https://"),
+        ({"url": "http://a:99999", "model": "m"}, "endpoint.url: must be an address such as https://"),
+        ({"url": "http://[::1", "model": "m"}, "endpoint.url: must be an address such as https://"),
         ({"url": "http://a"}, 'endpoint: protocol "openai" needs model'),
         ({"url": "http://a", "protocol": "json"}, 'endpoint: protocol "json" needs request and response'),
         (
