@@ -93,7 +93,7 @@ class AgentShape:
 
 
 def shape_of(target: Any) -> AgentShape:
-    """What a target tells of its agent: a target may have ``describe() -> AgentShape``; one that raises tells nothing."""
+    """What a target tells of its agent, if it has ``describe() -> AgentShape``; one that raises tells nothing."""
     try:
         describe = getattr(target, "describe", None)
         shape = describe() if callable(describe) else None
