@@ -82,11 +82,19 @@ async def bounded(work: Coroutine[Any, Any, None], limit: float) -> Ended:
             timer.cancel()
         if ended.timed_out:
             task.add_done_callback(_seen)
+        if ended.abandoned:
+            _leave_to_itself(task)
     ended.seconds = loop.time() - started
     if not ended.timed_out and ended.seconds > limit:
         ended.timed_out = True
         ended.blocked_seconds = ended.seconds - limit
     return ended
+
+
+def _leave_to_itself(task: asyncio.Task[None]) -> None:
+    """Keeps a task that will not end from holding up the end of its loop, as `asyncio.run` waits for all it knows."""
+    asyncio._unregister_task(task)
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # that it never ended is in the report
 
 
 def _seen(task: asyncio.Task[None]) -> None:

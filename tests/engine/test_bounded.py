@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 
 import pytest
@@ -125,3 +127,27 @@ def test_cancelled_by_itself() -> None:
 
     ended = asyncio.run(bounded(work(), 5))
     assert (ended.cancelled, ended.timed_out) == (True, False)
+
+
+STUBBORN = """
+import asyncio
+from agentflow_eval.engine._bounded import bounded
+
+async def stubborn():
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+async def main():
+    return (await bounded(stubborn(), 0.05)).abandoned
+
+print(asyncio.run(main()))
+"""
+
+
+def test_what_ignores_its_cancellation_does_not_hold_up_the_end() -> None:
+    """`asyncio.run` returns although a task goes on, and nothing is said about it."""
+    done = subprocess.run([sys.executable, "-c", STUBBORN], capture_output=True, text=True, timeout=30, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")
