@@ -8,6 +8,7 @@ import datetime
 import enum
 import json
 import math
+import numbers
 import re
 import unicodedata
 import uuid
@@ -43,10 +44,11 @@ _SCALARS = (str, int, bool)
 def jsonable(value: Any, depth: int = _DEEPEST, above: tuple[int, ...] = ()) -> Any:
     """An independent copy of ``value`` made of JSON types only.
 
-    Models and dataclasses become objects, tuples lists, sets sorted lists, dates ISO text, ``Decimal`` a number,
-    bytes base64, enum members their value, NaN and the infinities the texts ``NaN``, ``Infinity`` and ``-Infinity``,
-    integers of more than 4300 digits hexadecimal text, keys text, anything else its ``repr``. Text that UTF-8 cannot
-    hold is made visible, and so is an object that holds itself. Never raises.
+    Models and dataclasses become objects, tuples and NumPy's arrays lists, sets sorted lists, dates ISO text,
+    ``Decimal``, fractions and NumPy's scalars numbers, bytes base64, enum members their value, NaN and the infinities
+    the texts ``NaN``, ``Infinity`` and ``-Infinity``, integers of more than 4300 digits hexadecimal text, keys text,
+    anything else its ``repr``. Text that UTF-8 cannot hold is made visible, and so is an object that holds itself.
+    Never raises.
 
     Args:
         value: Anything.
@@ -134,6 +136,12 @@ def _foreign_scalar(value: Any) -> Any:
         return base64.b64encode(bytes(value)).decode("ascii")
     if isinstance(value, Decimal):
         return _decimal(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):  # its scalars and arrays
+        return jsonable(value.tolist())
+    if isinstance(value, numbers.Integral):
+        return jsonable(int(value))
+    if isinstance(value, numbers.Real):
+        return _finite(float(value))
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     if isinstance(value, (uuid.UUID, PurePath)):

@@ -302,6 +302,8 @@ class CriterionResult(_Record):
             raise ValueError(f"passed is {result.passed} and outcome is {result.outcome}")
         if (result.score is None) != (result.outcome in (Outcome.ERROR, Outcome.SKIPPED)):
             raise ValueError(f"score is {result.score} and outcome is {result.outcome}")
+        if result.passed and result.score is not None and result.score < result.threshold - TOLERANCE:
+            raise ValueError(f"passed is true, and score {result.score} is below threshold {result.threshold}")
         return result
 
     @property

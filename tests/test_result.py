@@ -517,3 +517,10 @@ def test_timed_out_follows_the_kind_of_error() -> None:
     assert EvalCaseResult.model_validate(late.model_dump()) == late
     with pytest.raises(ValueError, match="timed_out is False and error_kind is timeout"):
         EvalCaseResult.model_validate(late.model_dump() | {"timed_out": False})
+
+
+def test_passed_below_the_threshold_is_refused() -> None:
+    """A result that somebody made cannot have passed with a score that does not meet its threshold."""
+    with pytest.raises(ValueError, match=r"passed is true, and score 0\.2 is below threshold 0\.8"):
+        CriterionResult(criterion="c", score=0.2, passed=True, threshold=0.8, outcome=Outcome.PASSED)
+    assert CriterionResult(criterion="c", score=0.8, passed=True, threshold=0.8, outcome=Outcome.PASSED).passed

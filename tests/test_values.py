@@ -10,10 +10,12 @@ import math
 import uuid
 from collections import OrderedDict, deque
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
+import numpy
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -527,3 +529,13 @@ def test_shown_is_short() -> None:
     assert shown({"a": [1, None]}) == '{"a": [1, null]}'
     assert len(shown("x" * 500)) == 120
     assert shown("x" * 500).endswith("...")
+
+
+def test_numbers_of_other_kinds() -> None:
+    """Fractions and NumPy's scalars are numbers, truth values and lists, in records and in matching."""
+    made = [Fraction(1, 4), numpy.int64(7), numpy.float32(0.5), numpy.bool_(True), numpy.array([[1, 2], [3, 4]])]
+    assert jsonable(made) == [0.25, 7, 0.5, True, [[1, 2], [3, 4]]]
+    assert [type(item) for item in jsonable(made)] == [float, int, float, bool, list]
+    assert jsonable(numpy.float64("nan")) == "NaN"
+    assert mismatch({"n": 7}, {"n": numpy.int64(7)}) is None
+    assert mismatch({"n": True}, {"n": numpy.int64(1)}) is not None

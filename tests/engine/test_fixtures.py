@@ -325,12 +325,12 @@ def test_setup_takes_bounded_time(kind: str) -> None:
 
     function = {"sync": blocks, "async": hangs, "stubborn": stubborn}[kind]
     started = time.perf_counter()
-    evaluator = AgentEvaluator(ok, config=config(fixture_timeout=0.1), fixtures={"a": noting(log, "a"), "b": function})
+    evaluator = AgentEvaluator(ok, config=config(fixture_timeout=0.4), fixtures={"a": noting(log, "a"), "b": function})
 
     async def main() -> None:
         report = await evaluator.evaluate(eval_set(case(fixtures=["a", "b"])))
         result = report.results[0]
-        wanted = "ignored its cancellation after 0.1 s" if kind == "stubborn" else "timed out after 0.1 s"
+        wanted = "ignored its cancellation after 0.4 s" if kind == "stubborn" else "timed out after 0.4 s"
         assert (result.error_kind, result.error) == (ErrorKind.FIXTURE, f"fixture 'b': {wanted}")
         assert log == ["+a", "-a"]
         go_on.set()
@@ -359,7 +359,7 @@ def test_teardown_takes_bounded_time() -> None:
                 await asyncio.sleep(0.01)
 
     fixtures = {"a": noting(log, "a"), "b": stubborn, "c": hangs}
-    evaluator = AgentEvaluator(ok, config=config(fixture_timeout=0.05), fixtures=fixtures)
+    evaluator = AgentEvaluator(ok, config=config(fixture_timeout=0.4), fixtures=fixtures)
 
     async def main() -> EvalCaseResult:
         report = await evaluator.evaluate(eval_set(case(fixtures=list(fixtures))))
@@ -369,7 +369,7 @@ def test_teardown_takes_bounded_time() -> None:
     result = asyncio.run(main())
     assert log == ["+a", "-a"]
     assert result.side_errors == [
-        "fixture: fixture 'c': timed out after 0.05 s (while it was torn down)",
+        "fixture: fixture 'c': timed out after 0.4 s (while it was torn down)",
         "fixture: fixture 'b': ignored its cancellation and was left to itself",
     ]
 
