@@ -98,6 +98,7 @@ async def diagnose(
     gaps: list[float] = []
     watch = asyncio.create_task(_note_gaps(gaps))
     pair = await _played(evaluator, ["second", "third"], message)
+    await asyncio.sleep(_BEAT_SECONDS)  # for the last gap to be noted
     watch.cancel()
     target = type(evaluator._target).__name__
     again = sorted(gaps)[-2] if len(gaps) > 1 else 0.0  # once may be the machine's fault
