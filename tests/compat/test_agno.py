@@ -3,17 +3,21 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agno.eval import suite as original
+from agno.models.message import Message
+from agno.models.response import ModelResponse
 from lxml import etree
 
 from agentflow_eval.compat import agno as ours
 from agentflow_eval.compat.agno import Case, CaseResult, JudgeMode, SuiteResult, acli, arun_cases, cli, run_cases
 from agentflow_eval.reporters import HTMLReporter, JUnitXMLReporter
+from agentflow_eval.result import ErrorKind
 from tests.adapters.test_agno import RuleModel, once, text
 from tests.compat.agno_suite import ADD, YES, cases, judge, named, seen
 
@@ -129,6 +133,13 @@ def test_broken_judge(model: Any, said: str) -> None:
     assert said in str(result.error)
 
 
+def test_score_between_two_numbers() -> None:
+    """The score that is shown never says more than the verdict."""
+    model = judge(score=6.6, reason="nearly")
+    result = one(Case("n", "hi", agent=named(), criteria="x", judge_mode=JudgeMode.NUMERIC, judge_model=model))
+    assert (result.passed, result.judge_passed, result.judge_score) == (False, False, 6)
+
+
 def test_judge_of_the_suite() -> None:
     """The runner's judge serves cases without their own."""
     assert one(Case("n", "hi", agent=named(), criteria="be nice"), judge_model=YES).passed
@@ -166,6 +177,43 @@ def test_timeout() -> None:
     assert (result.timed_out, result.passed, result.reliability_passed) == (True, False, None)
     assert (result.tools_called, log) == (("hang",), ["True"])
     assert result.error == "timeout: the run took longer than 1 s"
+
+
+class SlowJudge(RuleModel):
+    """A judge that never comes to its end."""
+
+    async def ainvoke(self, *_args: Any, **_options: Any) -> ModelResponse:
+        """Waits."""
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("evals", [original, ours])
+def test_judging_is_inside_the_timeout(evals: Any) -> None:
+    """The limit is the case's, the judge's time included; what the run gave is kept. There and here."""
+    model = SlowJudge(rule=lambda messages: text(""))
+    case = evals.Case(
+        "n",
+        "hi",
+        agent=named(once(ADD)),
+        criteria="x",
+        judge_model=model,
+        expected_tool_calls=("add",),
+        timeout_seconds=1,
+    )
+    suite = evals.run_cases([case])
+    result = suite.results[0]
+    assert (result.timed_out, result.passed, result.judge_passed, result.reliability_passed) == (
+        True,
+        False,
+        None,
+        None,
+    )
+    assert str(result.error).startswith("timeout: ")
+    assert (result.tools_called, result.output) == (("add",), result.response.content)
+    if evals is ours:
+        (reported,) = suite.to_report().results
+        assert (reported.error_kind, reported.actual_response) == (ErrorKind.TIMEOUT, result.output)
 
 
 def test_default_timeout() -> None:
@@ -234,6 +282,86 @@ def test_broken_hooks() -> None:
     )
     assert (result.passed, result.judge_passed) == (False, True)
     assert "hook: on_case_start TypeError: a hook" in str(one(made, on_case_start=asynchronous).error)
+
+
+def leave(*_args: Any) -> None:
+    """Tries to end the process as if all were well."""
+    sys.exit(0)
+
+
+def stray(*_args: Any) -> None:
+    """Raises a cancellation that nobody asked for."""
+    raise asyncio.CancelledError
+
+
+class AsyncHook:
+    """An object whose call is asynchronous."""
+
+    async def __call__(self, *_args: Any) -> None:
+        """Is never awaited."""
+        raise AssertionError("never called")
+
+
+@pytest.mark.parametrize("name", ["on_case_start", "on_case_end", "on_run_event"])
+@pytest.mark.parametrize("hook", [AsyncHook(), lambda *_args: AsyncHook()(), leave, stray])
+def test_hooks_that_cannot_be(name: str, hook: Any) -> None:
+    """Hooks that would have to be awaited, and those that want to end the run, are an error of each case."""
+    suite = [Case(n, "hi", agent=named(), criteria="x", judge_model=YES) for n in ("one", "two")]
+    results = run_cases(suite, **{name: hook}).results
+    assert [(result.passed, result.judge_passed) for result in results] == [(False, True)] * 2
+    assert all(str(result.error).startswith(f"hook: {name} ") for result in results)
+
+
+@pytest.mark.parametrize("ends", [leave, stray])
+@pytest.mark.parametrize(("step", "prefix"), [("setup", "setup: "), ("teardown", "cleanup: ")])
+def test_steps_that_end_the_process(step: str, prefix: str, ends: Any) -> None:
+    """What a setup or a teardown does to the process is an error of its case; the suite goes on, the exit code is 1."""
+    suite = [
+        Case("one", "hi", agent=named(), criteria="x", judge_model=YES, **{step: ends}),
+        Case("two", "hi", agent=named(), criteria="x", judge_model=YES),
+    ]
+    made = run_cases(suite)
+    assert str(made.results[0].error).startswith(prefix)
+    assert [result.passed for result in made.results] == [False, True]
+    assert [result.error_kind for result in made.to_report().results] == [ErrorKind.FIXTURE, None]
+    assert cli(suite, argv=[]) == 1
+
+
+def test_teardown_of_a_suite_that_is_stopped() -> None:
+    """Whoever stops the suite still gets the teardown of the case that ran."""
+    log: list[Any] = []
+
+    async def main() -> None:
+        started = asyncio.Event()
+        case = Case(
+            "n",
+            "hi",
+            agent=named(once(("hang", {}))),
+            expected_tool_calls=("hang",),
+            setup=lambda: "context",
+            teardown=lambda context, result: log.append(context),
+        )
+        suite = asyncio.create_task(arun_cases([case], on_run_event=lambda case, event: started.set()))
+        await started.wait()
+        suite.cancel()
+        await suite
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+    assert log == ["context"]
+
+
+def test_an_error_that_speaks_of_cancelling() -> None:
+    """Only a run that agno cancelled aborts the suite, whatever the words of an error are."""
+
+    def refuse(messages: list[Message]) -> ModelResponse:
+        raise RuntimeError("order 7 was cancelled")
+
+    suite = [
+        Case("one", "hi", agent=named(refuse), criteria="x", judge_model=YES),
+        Case("two", "hi", agent=named(), criteria="x", judge_model=YES),
+    ]
+    assert [(result.passed, result.skipped) for result in run_cases(suite).results] == [(False, False), (True, False)]
 
 
 # Suites

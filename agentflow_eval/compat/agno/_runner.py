@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from agentflow_eval._files import printable
 from agentflow_eval._values import as_text
 from agentflow_eval.adapters import Session, Turn
+from agentflow_eval.adapters._threads import run_blocking
 from agentflow_eval.adapters.agno import AgnoTarget
 from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.compat.agno._types import Case, CaseResult, JudgeMode, SuiteResult
 from agentflow_eval.config import DEFAULT_JUDGE_MODEL, CriteriaConfig, EvalConfig, ReporterConfig
 from agentflow_eval.dataset import Check, EvalCase, Invocation
+from agentflow_eval.engine._strangers import being_cancelled
 from agentflow_eval.engine.checks import CheckContext
-from agentflow_eval.errors import AgentError
+from agentflow_eval.errors import exception_text
 from agentflow_eval.evaluator import AgentEvaluator
 from agentflow_eval.judge import JudgeReply, JudgeRequest
 from agentflow_eval.result import CriterionResult, ErrorKind, EvalCaseResult
 
-Hook = Callable[..., None]
+Hook = Callable[..., Any]
+
+_ASYNC_HOOK = "a hook is called on the event loop and cannot be async; use setup and teardown"
 
 
 async def arun_cases(
@@ -93,14 +99,14 @@ def _tell(result: CaseResult, name: str, hook: Hook | None, *args: Any) -> None:
         return
     try:
         if inspect.iscoroutinefunction(hook):
-            raise TypeError("a hook is called on the event loop and cannot be async; use setup and teardown")
-        hook(*args)
-    except Exception as exc:
-        result.add_error(printable(f"hook: {name} {_text_of(exc)}"))
-
-
-def _text_of(exc: BaseException) -> str:
-    return f"{type(exc).__name__}: {exc}"
+            raise TypeError(_ASYNC_HOOK)
+        value: Any = hook(*args)
+        if inspect.isawaitable(value):
+            if inspect.iscoroutine(value):
+                value.close()
+            raise TypeError(_ASYNC_HOOK)
+    except (Exception, SystemExit, asyncio.CancelledError) as exc:  # a stranger's; nothing is awaited, so not our end
+        result.add_error(printable(f"hook: {name} {exception_text(exc)}"))
 
 
 class _Run:
@@ -118,19 +124,35 @@ class _Run:
     async def played(self) -> bool:
         """Fills the result; whether the run was cancelled."""
         began = time.perf_counter()
-        try:
-            context = await _called(self._case.setup)
-        except Exception as exc:
-            self._result.add_error(printable(f"setup: {_text_of(exc)}"))
+        context, problem = await _called(self._case.setup)
+        if problem is not None:
+            self._result.add_error(f"setup: {problem}")
         else:
-            self._read(await self._evaluated())
-            self._result.duration_seconds = round(time.perf_counter() - began, 3)
             try:
-                await _called(self._case.teardown, context, self._result)
-            except Exception as exc:
-                self._result.add_error(printable(f"cleanup: {_text_of(exc)}"))
+                await self._judged_in_time()
+            finally:
+                self._result.duration_seconds = round(time.perf_counter() - began, 3)
+                _, problem = await _called(self._case.teardown, context, self._result)
+                if problem is not None:
+                    self._result.add_error(f"cleanup: {problem}")
         self._result.duration_seconds = round(time.perf_counter() - began, 3)
         return self._target.cancelled
+
+    async def _judged_in_time(self) -> None:
+        """Runs and judges within the case's limit: the engine bounds the run, and the judges get what it leaves."""
+        ends = asyncio.get_running_loop().time() + self._timeout
+        try:
+            async with asyncio.timeout(None) as timer:
+                self._target.on_answer = partial(timer.reschedule, ends)
+                made = await self._evaluated()
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            self._read_run(self._target.tools_called())
+            self._result.timed_out = True
+            self._result.add_error(f"timeout: the run and its checks took longer than {self._timeout} s")
+        else:
+            self._read(made)
 
     async def _evaluated(self) -> EvalCaseResult:
         case, checks = self._case, []
@@ -184,12 +206,9 @@ class _Run:
 
     def _read(self, made: EvalCaseResult) -> None:
         """Puts what the engine found into the result."""
-        result, target = self._result, self._target
+        result = self._result
         result.evidence = made
-        result.session_id = target.session_id
-        result.response = target.response
-        result.output = None if target.response is None else as_text(getattr(target.response, "content", None))
-        result.tools_called = tuple(call.name for call in made.actual_tool_calls)
+        self._read_run(tuple(call.name for call in made.actual_tool_calls))
         result.timed_out = made.timed_out
         if made.error_kind is ErrorKind.TIMEOUT:
             result.add_error(f"timeout: the run took longer than {self._timeout} s")
@@ -198,6 +217,13 @@ class _Run:
         for criterion in made.criterion_results:
             if not criterion.not_reached:
                 self._read_criterion(criterion)
+
+    def _read_run(self, tools_called: tuple[str, ...]) -> None:
+        result, target = self._result, self._target
+        result.session_id = target.session_id
+        result.response = target.response
+        result.output = None if target.response is None else as_text(getattr(target.response, "content", None))
+        result.tools_called = tools_called
 
     def _read_criterion(self, criterion: CriterionResult) -> None:
         result = self._result
@@ -211,38 +237,65 @@ class _Run:
             result.judge_reason = next(iter(criterion.details.get("reasonings", ())), None) or criterion.reason
             scores = criterion.details.get("individual_scores")
             if self._case.judge_mode is JudgeMode.NUMERIC and scores:
-                result.judge_score = round(scores[0] * 10)
+                result.judge_score = math.floor(scores[0] * 10 + 1e-9)  # 6.6 does not meet a bar of 7
 
 
-async def _called(function: Callable[..., Any] | None, *args: Any) -> Any:
-    """What a setup or a teardown returns; a sync one runs in a thread."""
+async def _called(function: Callable[..., Any] | None, *args: Any) -> tuple[Any, str | None]:
+    """What a setup or a teardown returns, and what it raised, in words; a sync one runs in a thread."""
     if function is None:
-        return None
-    if inspect.iscoroutinefunction(function):
-        return await function(*args)
-    value = await asyncio.to_thread(function, *args)
-    return await value if inspect.isawaitable(value) else value
+        return None, None
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(*args), None
+        value = await run_blocking(partial(function, *args))
+        return (await value if inspect.isawaitable(value) else value), None
+    except asyncio.CancelledError as exc:
+        if being_cancelled():
+            raise
+        return None, printable(exception_text(exc))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # it is a stranger's: SystemExit and the like stay here
+        return None, printable(exception_text(exc))
 
 
 class _Watched:
-    """An agent or team whose run is kept as agno returned it."""
+    """An agent or team whose run is kept as agno returned it.
+
+    Attributes:
+        on_answer: Called when a run has ended well.
+        response: What agno returned; None before that.
+        session_id: Of the run; empty before it.
+    """
 
     def __init__(self, component: Any, on_event: Callable[[Any], None]) -> None:
         self._target = AgnoTarget(component, on_event)
+        self._collector: TrajectoryCollector | None = None
+        self.on_answer: Callable[[], None] = lambda: None
         self.response: Any = None
         self.session_id = ""
-        self.cancelled = False
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether agno cancelled the run."""
+        status = getattr(self.response, "status", None)
+        return getattr(status, "value", status) == "CANCELLED"
+
+    def tools_called(self) -> tuple[str, ...]:
+        """The names of the tools called so far."""
+        if self._collector is None:
+            return ()
+        return tuple(call.name for call in self._collector.execution().tool_calls)
 
     async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
         """Plays the turn."""
         self.session_id = session.thread_id
+        self._collector = collector
         try:
             await self._target.run_turn(turn, session, collector)
-        except AgentError as exc:
-            self.cancelled = "was cancelled" in str(exc)
-            raise
         finally:
             self.response = session.raw.get(turn.index)
+        self.on_answer()
 
 
 class _ModelJudge:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from agentflow_eval._files import printable
 from agentflow_eval.result import ErrorKind, EvalCaseResult, EvalReport, Outcome
 
 _PAYLOAD = (
@@ -191,10 +192,16 @@ class SuiteResult:
 
 def _case_of(result: CaseResult) -> EvalCaseResult:
     """The engine's result, broken when something went wrong around it that the verdict of the suite counts."""
-    recorded = result.evidence or EvalCaseResult(eval_id=result.name or "case", error=result.error)
+    recorded = result.evidence or EvalCaseResult(
+        eval_id=printable(result.name) or "case", error=result.error, actual_response=result.output or ""
+    )
     changes: dict[str, Any] = {"duration_seconds": result.duration_seconds, "tags": list(result.tags)}
     if recorded.passed and not result.passed:
         changes |= {"passed": False, "outcome": Outcome.ERROR, "error_kind": ErrorKind.FIXTURE, "error": result.error}
     if result.skipped:
         changes |= {"error_kind": ErrorKind.NOT_RUN}
+    elif result.timed_out:
+        changes |= {"error_kind": ErrorKind.TIMEOUT}
+    elif result.evidence is None:
+        changes |= {"error_kind": ErrorKind.FIXTURE}
     return recorded.model_copy(update=changes)
