@@ -38,7 +38,8 @@ from agentflow_eval.judge import UnusableReplyError, read_verdict, render
 from agentflow_eval.result import EvalCaseResult
 from agentflow_eval.result import EvalReport as EngineReport
 
-_USUAL_SECONDS = 300.0
+_ENDLESS = 10.0 * 365 * 24 * 3600
+"""Seconds; a case without ``max_duration_ms`` knows no limit, and a judge brings its own."""
 
 
 class EvalCase(BaseModel):
@@ -355,7 +356,7 @@ class EvalRunner:
                 criteria=CriteriaConfig(),
                 parallel=concurrency > 1,
                 max_concurrency=concurrency,
-                criterion_timeout=10 * _USUAL_SECONDS,
+                criterion_timeout=_ENDLESS,
                 reporter=ReporterConfig(enabled=False),
             ),
         )
@@ -391,7 +392,7 @@ def _engine_case(case: EvalCase, index: int) -> EngineCase:
         checks=[Check(name=str(index))],
         tags=[printable(tag) for tag in case.tags if tag],
         metadata=jsonable(case.metadata),
-        timeout=_USUAL_SECONDS if case.max_duration_ms is None else max(case.max_duration_ms / 1000, 1e-6),
+        timeout=_ENDLESS if case.max_duration_ms is None else max(case.max_duration_ms / 1000, 1e-6),
     )
 
 
