@@ -2,19 +2,22 @@
 
 Where it differs, on purpose:
 
-- An empty suite has not passed: nothing was checked.
+- An empty suite has not passed: nothing was checked. Nor has one in which nothing passed, whatever ``min_accuracy`` is.
 - A check may be asynchronous; one that returns anything but None, a bool or a text is an error of its own, and every
   ``reason`` is text.
 - ``min_accuracy`` has to lie between 0 and 1.
-- ``SystemExit`` and the like end their case, not the suite.
+- ``SystemExit`` and the like end their case, not the suite; so does an exception whose text cannot be read.
+- Context variables that a run sets reach its check (not an asynchronous one), not the next run.
 - A call of `EvalReport.to_report` gives the report of this package, for HTML, JUnit and the other formats.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -28,6 +31,7 @@ from agentflow_eval.config import CriteriaConfig, EvalConfig, ReporterConfig
 from agentflow_eval.dataset import Check, EvalSet, Invocation
 from agentflow_eval.dataset import EvalCase as EngineCase
 from agentflow_eval.engine.checks import CheckContext
+from agentflow_eval.errors import exception_text
 from agentflow_eval.evaluator import AgentEvaluator
 from agentflow_eval.result import CriterionResult, EvalCaseResult, Outcome
 from agentflow_eval.result import EvalReport as EngineReport
@@ -42,6 +46,8 @@ LIVE_EVAL_MIN_ACCURACY = 0.9
 
 _ENDLESS = 10.0 * 365 * 24 * 3600
 """Seconds; these suites know no time limits."""
+_ANY = 1e-9
+"""The ``min_pass_rate`` that a ``min_accuracy`` of 0 comes to: one pass is enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +129,10 @@ class EvalReport:
 
     @property
     def accuracy_passed(self) -> bool:
-        """Whether enough passed for ``min_accuracy``; same as ``passed`` without one."""
+        """Whether at least one passed, and enough for ``min_accuracy``; same as ``passed`` without one."""
         if self.min_accuracy is None:
             return self.passed
-        return bool(self.results) and self.accuracy >= self.min_accuracy
+        return self.passed_count > 0 and self.accuracy >= self.min_accuracy
 
     def summary(self) -> str:
         """One line, such as ``7/9 passed (77.8% accuracy)``."""
@@ -134,7 +140,10 @@ class EvalReport:
 
     def to_report(self) -> EngineReport:
         """The report of this package: with all that was recorded, or of the results alone when there is no more."""
-        return self._report or EngineReport.create("suite", [_made_of(result) for result in self.results])
+        if self._report is not None:
+            return self._report
+        made = [_made_of(result) for result in self.results]
+        return EngineReport.create("suite", made, min_pass_rate=_min_pass_rate(self.min_accuracy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +182,9 @@ async def run_eval_suite(cases: Sequence[EvalCase], *, min_accuracy: float | Non
     Raises:
         ValueError: ``min_accuracy`` is no number of 0..1.
     """
-    if min_accuracy is not None and not (isinstance(min_accuracy, (int, float)) and 0 <= min_accuracy <= 1):
+    if not _is_share(min_accuracy):
         raise ValueError(f"min_accuracy must be a number between 0 and 1, got {min_accuracy!r}")
+    cases = tuple(cases)
     if not cases:
         return EvalReport((), min_accuracy)
     reasons = [_Reason() for _ in cases]
@@ -183,7 +193,7 @@ async def run_eval_suite(cases: Sequence[EvalCase], *, min_accuracy: float | Non
         checks={str(index): reasons[index].of(case.check) for index, case in enumerate(cases)},
         config=_config(min_accuracy),
     )
-    ids = _unique([printable(case.name) for case in cases])
+    ids = _unique([printable(str(case.name)) for case in cases])
     made = [
         EngineCase(
             eval_id=ids[index],
@@ -209,15 +219,17 @@ async def run_conversation_script(script: ConversationScript, kit: Any) -> EvalR
         script: The turns.
         kit: An executionkit ``Kit``, or anything with an asynchronous ``turn(text)``.
     """
-    reasons = [_Reason() for _ in script.turns]
-    if not reasons:
+    played = tuple(script.turns)
+    if not played:
         return EvalReport(())
-    checks = {str(index): reasons[index].of(turn.check) for index, turn in enumerate(script.turns)}
-    evaluator = AgentEvaluator(_KitTurns(kit, reasons), checks=checks, config=_config(None))
-    turns = [Invocation.simple(printable(turn.user) or " ") for turn in script.turns]
+    reasons = [_Reason() for _ in played]
+    checks = {str(index): reasons[index].of(turn.check) for index, turn in enumerate(played)}
+    evaluator = AgentEvaluator(_KitTurns(kit, played, reasons), checks=checks, config=_config(None))
+    turns = [Invocation.simple(printable(turn.user) or " ") for turn in played]
     for index, turn in enumerate(turns):
         turn.checks = [Check(name=str(index))]
-    case = EngineCase(eval_id=printable(script.name) or "script", conversation=turns, on_turn_error="continue")
+    name = printable(str(script.name)) or "script"
+    case = EngineCase(eval_id=name, conversation=turns, on_turn_error="continue")
     report = await evaluator.evaluate(EvalSet(eval_set_id="script", eval_cases=[case]))
     judged = {result.criterion: result for result in report.results[0].criterion_results}
     results = [
@@ -256,22 +268,29 @@ class _Reason:
 
     def __init__(self) -> None:
         self.said: str | None = None
+        self.context: Context | None = None
+
+    def ran(self) -> None:
+        """Keeps the context variables of the run for the check, which the engine calls in a task of its own."""
+        self.context = copy_context()
 
     def raised(self, exc: BaseException) -> None:
-        self.said = f"{type(exc).__name__}: {exc}"
+        """The original's words, also when the message is empty."""
+        text = exception_text(exc)
+        self.said = f"{text}: " if text == type(exc).__name__ else text
 
     def of(self, check: EvalCheck) -> Callable[[CheckContext], Awaitable[bool | str]]:
         """The check as this engine calls it."""
 
         async def judged(context: CheckContext) -> bool | str:
             try:
-                verdict: Any = check(context.raw)
+                verdict: Any = self.context.run(check, context.raw) if self.context else check(context.raw)
                 verdict = await verdict if inspect.isawaitable(verdict) else verdict
-                if verdict is None or verdict is True or verdict == "":
-                    return True
-                if verdict is not False and not isinstance(verdict, str):
+                if verdict is not None and not isinstance(verdict, (bool, str)):
                     kind = type(verdict).__name__
                     raise TypeError(f"a check returns None, True, False or a text, got {shown(verdict)}, a {kind}")
+                if verdict is None or verdict is True or verdict == "":
+                    return True
             except BaseException as exc:
                 self.raised(exc)
                 raise
@@ -304,28 +323,33 @@ class _Runner:
         except BaseException as exc:
             self._reason.raised(exc)
             raise
+        self._reason.ran()
         collector.say(_answer(session.raw[turn.index]))
 
 
 class _KitTurns:
     """One kit, shared with whoever gave it."""
 
-    def __init__(self, kit: Any, reasons: Sequence[_Reason]) -> None:
+    def __init__(self, kit: Any, turns: Sequence[Turn], reasons: Sequence[_Reason]) -> None:
         self._kit = kit
+        self._turns = turns
         self._reasons = reasons
         self._recorded = _recording(kit)
 
     async def run_turn(self, turn: EngineTurn, session: Session, collector: TrajectoryCollector) -> None:
-        """Plays a turn and keeps what the kit returned for the check."""
+        """Plays a turn, in the words of the script, and keeps what the kit returned for the check."""
+        user, reason = self._turns[turn.index].user, self._reasons[turn.index]
         try:
             if self._recorded is not None:
-                await self._recorded.run_turn(turn, session, collector)
-                return
-            session.raw[turn.index] = await self._kit.turn(turn.text)
+                await self._recorded.run_turn(dataclasses.replace(turn, text=user), session, collector)
+            else:
+                session.raw[turn.index] = await self._kit.turn(user)
         except BaseException as exc:
-            self._reasons[turn.index].raised(exc)
+            reason.raised(exc)
             raise
-        collector.say(_answer(session.raw[turn.index]))
+        reason.ran()
+        if self._recorded is None:
+            collector.say(_answer(session.raw[turn.index]))
 
 
 def _recording(kit: Any) -> Target | None:
@@ -338,13 +362,25 @@ def _recording(kit: Any) -> Target | None:
 
 
 def _answer(value: Any) -> Any:
-    return getattr(value, "value", value)
+    """What the report shows as the answer: the ``value`` of a pattern's result, and anything else as it is."""
+    try:
+        return getattr(value, "value", value)
+    except Exception:  # a stranger's property; the check is given the object itself
+        return value
+
+
+def _is_share(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1)
+
+
+def _min_pass_rate(min_accuracy: float | None) -> float:
+    return 1.0 if min_accuracy is None else max(float(min_accuracy), _ANY)
 
 
 def _config(min_accuracy: float | None) -> EvalConfig:
     return EvalConfig(
         criteria=CriteriaConfig(),
-        min_pass_rate=min_accuracy or 1.0,
+        min_pass_rate=_min_pass_rate(min_accuracy),
         timeout=_ENDLESS,
         criterion_timeout=_ENDLESS,
         reporter=ReporterConfig(enabled=False),
@@ -353,12 +389,15 @@ def _config(min_accuracy: float | None) -> EvalConfig:
 
 def _unique(names: Sequence[str]) -> list[str]:
     """Ids for names that may be empty or occur more than once."""
+    given = set(names)
     used: set[str] = set()
     ids = []
     for index, name in enumerate(names):
-        taken = not name or name in used
-        ids.append(f"{name or 'case'} ({index})" if taken else name)
-        used.add(ids[-1])
+        made = name
+        while not made or made in used or (made != name and made in given):
+            made = f"{made or 'case'} ({index})"
+        used.add(made)
+        ids.append(made)
     return ids
 
 

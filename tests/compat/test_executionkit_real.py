@@ -40,7 +40,7 @@ def test_kits_side_by_side() -> None:
 
 
 def script(evals: Any) -> Any:
-    """A conversation of six turns, of which some fail."""
+    """A conversation of seven turns, of which some fail."""
 
     def recalls(result: Any) -> str | None:
         return None if "Ann" in result.value else f"forgot the name: {result.value}"
@@ -54,6 +54,7 @@ def script(evals: Any) -> Any:
             evals.Turn("And now?", recalls),
             evals.Turn("Right?", lambda result: result.value == "no"),
             evals.Turn("Sure?", lambda result: result.nothing),
+            evals.Turn("", lambda result: result.value.endswith(" / ")),
         ),
     )
 
