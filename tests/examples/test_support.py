@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from agentflow_eval.adapters import Session, Turn, adapt
 from agentflow_eval.cli import main
+from agentflow_eval.collector import TrajectoryCollector
 from agentflow_eval.config import EvalConfig, ReporterConfig
 from agentflow_eval.dataset import EvalSet
 from agentflow_eval.evaluator import AgentEvaluator
@@ -234,4 +236,21 @@ def test_what_is_not_booked_is_found() -> None:
     said = checks.refund_is_booked(Run(order_id=1002, amount=24.0))
     assert said == "order 1002 is not refunded in the database"
     assert checks.names_the_order(Run(order_id=1002)) == 0.0
-    assert checks.names_the_order(Run()) == 1.0
+    assert checks.names_the_order(Run()) == "no tool worked on an order in this turn"
+
+
+def test_refund_that_is_only_talk_is_found() -> None:
+    """An agent that does the first refund and only claims the second fails that case."""
+
+    class Lazy:
+        inner = adapt(agent.graph)
+
+        async def run_turn(self, turn: Turn, session: Session, collector: TrajectoryCollector) -> None:
+            if turn.index == 0:
+                await self.inner.run_turn(turn, session, collector)
+            else:
+                collector.say("I have refunded 20 euros of order 1001 too.")
+
+    report = refunds(Lazy())
+    assert [result.eval_id for result in report.passed_cases] == ["booked"]
+    assert "no tool worked on an order in this turn" in reasons(report, "two-orders")

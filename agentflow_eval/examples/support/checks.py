@@ -37,7 +37,9 @@ def within_the_limit(ctx: Any) -> bool:
     return all(amount <= ctx.fixtures["policy"]["refund_limit"] for amount in amounts)
 
 
-def names_the_order(ctx: Any) -> float:
-    """Share of the orders of this turn's tool calls that its answer names."""
-    orders = {str(call.args["order_id"]) for call in ctx.tool_calls if "order_id" in call.args}
-    return sum(order in ctx.response for order in orders) / len(orders) if orders else 1.0
+def names_the_order(ctx: Any) -> float | str:
+    """Share of the orders that this turn's tools worked on which its answer names; it is not enough to talk of one."""
+    orders = {str(call.args["order_id"]) for call in ctx.tool_calls if "order_id" in call.args and call.error is None}
+    if not orders:
+        return "no tool worked on an order in this turn"
+    return sum(order in ctx.response for order in orders) / len(orders)
